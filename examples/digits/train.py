@@ -45,7 +45,7 @@ class Split:
 
 def load_split() -> Split:
     """The fixed split: one seeded permutation, its last 360 images are held out."""
-    from sklearn.datasets import load_digits
+    from sklearn.datasets import load_digits  # type: ignore[import-untyped]
 
     digits = load_digits()
     order = np.random.default_rng(SEED).permutation(len(digits.target))
@@ -58,7 +58,8 @@ def init_params(rng: np.random.Generator) -> Params:
     """He initialisation; a filter is [out, in, 3, 3], the matrix is [in, out]."""
 
     def he(shape: tuple[int, ...], fan_in: int) -> Array:
-        return (rng.standard_normal(shape) * np.sqrt(2.0 / fan_in)).astype(np.float32)
+        scale = np.float32(np.sqrt(2.0 / fan_in))
+        return rng.standard_normal(shape, np.float32) * scale
 
     return {
         "conv1.weight": he((16, 1, 3, 3), 9),
@@ -135,14 +136,17 @@ def filter_gradient(d_out: Array, patches: Array, shape: tuple[int, ...]) -> Arr
 
 def softmax(logits: Array) -> Array:
     powers: Array = np.exp(logits - logits.max(axis=1, keepdims=True))
-    return powers / powers.sum(axis=1, keepdims=True)
+    powers /= powers.sum(axis=1, keepdims=True)
+    return powers
 
 
 def predict(params: Params, x: Array) -> Array:
     """Class probabilities [n, 10]; what the exported graph computes."""
     relu1 = np.maximum(convolve(patches_of(x), params["conv1.weight"], params["conv1.bias"]), 0)
     pooled = relu1.reshape(len(x), 16, 4, 2, 4, 2).max(axis=(3, 5))
-    relu2 = np.maximum(convolve(patches_of(pooled), params["conv2.weight"], params["conv2.bias"]), 0)
+    relu2 = np.maximum(
+        convolve(patches_of(pooled), params["conv2.weight"], params["conv2.bias"]), 0
+    )
     return softmax(relu2.reshape(len(x), -1) @ params["fc.weight"] + params["fc.bias"])
 
 
@@ -182,7 +186,9 @@ def train(split: Split, epochs: int = EPOCHS) -> Params:
         losses = []
         for start in range(0, len(order), BATCH):
             chosen = order[start : start + BATCH]
-            loss, gradients = loss_and_gradients(params, split.train_x[chosen], split.train_y[chosen])
+            loss, gradients = loss_and_gradients(
+                params, split.train_x[chosen], split.train_y[chosen]
+            )
             adam.update(params, gradients)
             losses.append(loss)
         if epoch % 10 == 9:

@@ -1,0 +1,127 @@
+"""What can go wrong, as exception classes; the code table is the generated one.
+
+Owns: the families of AclError and the choice of family for a code. Must never load a library:
+errors are raised about libraries that could not be loaded.
+"""
+
+from __future__ import annotations
+
+from ascendrt._gen import codes as _codes
+
+
+class AscendrtError(Exception):
+    """Root of every error this package raises on its own account."""
+
+
+class BackendError(AscendrtError, RuntimeError):
+    """No usable library set: the text lists each place tried and the reason."""
+
+
+class BackendWarning(UserWarning):
+    """A toolkit was found but cannot be used; the emulator takes its place."""
+
+
+class AclError(AscendrtError, RuntimeError):
+    """A call answered with a status other than 0.
+
+    Attributes: `code` (int), `name` (the constant's name), `api` (the function), `ids` (what the call
+    was about, such as device=0), `text` (the library's own message, may be empty), `hint` (likely
+    cause or fix, may be empty).
+    """
+
+    def __init__(self, code: int, api: str, text: str = "", **ids: object) -> None:
+        self.code = code
+        self.api = api
+        self.ids = ids
+        self.text = text.strip()
+        self.name, self.hint = describe(code)
+        super().__init__(code, api, text)
+
+    def __str__(self) -> str:
+        about = ", ".join(f"{key}={value}" for key, value in self.ids.items())
+        head = f"{self.api} failed with {self.code} {self.name}" + (f" ({about})" if about else "")
+        parts = [head]
+        if self.text:
+            parts.append(self.text)
+        if self.hint and self.hint not in self.text:
+            parts.append(f"hint: {self.hint}")
+        return "\n  ".join(parts)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_rebuild, (type(self), self.code, self.api, self.text, self.ids))
+
+
+class UsageError(AclError):
+    """The request was wrong: an argument, a handle, an order of calls (codes 1xxxxx)."""
+
+
+class ModelError(UsageError):
+    """The graph engine refuses a model, its file or its inputs (codes 145xxx and 545xxx)."""
+
+
+class ResourceError(AclError):
+    """Something ran out or is not there (codes 2xxxxx and 3xxxxx)."""
+
+
+class OutOfMemoryError(ResourceError, MemoryError):
+    """Device or host memory for the device ran out."""
+
+
+class NotSupportedError(AclError):
+    """The chip, the library or the emulator does not offer what was asked."""
+
+
+class WaitTimeoutError(AclError, TimeoutError):
+    """A wait with a limit ran out; the work may still be going on."""
+
+
+class DeviceError(AclError):
+    """The runtime or the device failed while working (codes 5xxxxx)."""
+
+
+class MissingSymbolError(NotSupportedError):
+    """The loaded libraries do not have this function at all."""
+
+    def __init__(self, api: str, text: str = "") -> None:
+        super().__init__(NOT_SUPPORTED_CODE, api, text)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (MissingSymbolError, (self.api, self.text))
+
+
+NOT_SUPPORTED_CODE = 207000
+_OUT_OF_MEMORY = ("MEMORY_ALLOCATION", "BAD_ALLOC", "OOM")
+_NOT_SUPPORTED = ("NOT_SUPPORT", "UNSUPPORTED", "COMPILING_STUB_MODE")
+
+
+def describe(code: int) -> tuple[str, str]:
+    """Return (name, hint) of a status code; an unknown code is called UNKNOWN with no hint."""
+    row = _codes.CODES.get(code)
+    return (row.name, row.hint) if row else ("UNKNOWN", "")
+
+
+def family(code: int) -> type[AclError]:
+    """Choose the exception class for a code: by what its name says, else by its range."""
+    name, _ = describe(code)
+    if any(word in name for word in _OUT_OF_MEMORY):
+        return OutOfMemoryError
+    if any(word in name for word in _NOT_SUPPORTED):
+        return NotSupportedError
+    if name.endswith("TIMEOUT"):
+        return WaitTimeoutError
+    if code // 1000 in (145, 545):
+        return ModelError
+    return {1: UsageError, 2: ResourceError, 3: ResourceError, 5: DeviceError}.get(
+        code // 100000, AclError
+    )
+
+
+def make(code: int, api: str, text: str = "", **ids: object) -> AclError:
+    """Build the exception for a failed call; the caller raises it."""
+    return family(code)(code, api, text, **ids)
+
+
+def _rebuild(
+    kind: type[AclError], code: int, api: str, text: str, ids: dict[str, object]
+) -> AclError:
+    return kind(code, api, text, **ids)

@@ -1,0 +1,66 @@
+// The door between the C ABI and the core: the only catch of base::Error.
+// Owns: mapping of exceptions to codes, the thread's last error and recent message.
+// Must never: let an exception pass, or hold a lock.
+#pragma once
+
+#include <exception>
+#include <new>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include "base/error.hpp"
+#include "gen/abi.h"
+#include "gen/api_id.hpp"
+
+namespace ascendrt::abi {
+
+// Notes a failure of this thread: recent message always, last error unless the layer says otherwise.
+// Returns the code. Never throws (out of memory drops the text).
+base::Code note_failure(ApiId api, const base::Error& error) noexcept;
+// For the handler of unexpected exceptions: 500000 with the exception's text.
+base::Code note_unexpected(ApiId api, const char* what) noexcept;
+// Raises in the child of a fork (a runtime cannot be shared across fork), once per call.
+void check_usable();
+
+// Runs an entry that answers a status. f returns void or a code. A code it returns (not throws) is an
+// expected outcome: passed on, no message.
+template <ApiId id, class F>
+base::Code call(F&& f) noexcept {
+  try {
+    check_usable();
+    if constexpr (std::is_void_v<std::invoke_result_t<F>>) {
+      std::forward<F>(f)();
+      return 0;
+    } else {
+      return std::forward<F>(f)();
+    }
+  } catch (const base::Error& error) {
+    return note_failure(id, error);
+  } catch (const std::bad_alloc&) {
+    return note_unexpected(id, "out of host memory");
+  } catch (const std::exception& error) {
+    return note_unexpected(id, error.what());
+  } catch (...) {
+    return note_unexpected(id, "unknown exception");
+  }
+}
+
+// Runs an entry that answers something else than a status; fallback on failure.
+template <ApiId id, class R, class F>
+R value(R fallback, F&& f) noexcept {
+  R result = fallback;
+  call<id>([&] { result = std::forward<F>(f)(); });
+  return result;
+}
+
+// Checks of the acl layer: not stored as last error.
+[[noreturn]] void refuse_argument(const std::string& text);
+inline void check_not_null(const void* argument, const char* name) {
+  if (argument == nullptr) refuse_argument(std::string("argument ") + name + " is a null pointer");
+}
+inline void check_positive(uint64_t value, const char* name) {
+  if (value == 0) refuse_argument(std::string("argument ") + name + " is 0, it must be positive");
+}
+
+}  // namespace ascendrt::abi

@@ -1,0 +1,27 @@
+// The one exception type of the core. Owns: code, layer and text of a failure.
+// Must never: know ABI function names, cross the C boundary (abi/boundary.hpp is the only catch).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+
+namespace ascendrt::base {
+
+using Code = int32_t;
+
+// Which layer of the real runtime finds the mistake. Failures of the acl layer are returned to the
+// caller but are not stored as the thread's last error; failures of the runtime layer are.
+enum class Layer : uint8_t { kAcl, kRuntime, kRuntimeNotStored };
+
+struct Error {
+  Code code;
+  Layer layer;
+  std::string text;  // what happened, with argument names and ids; likely cause and fix
+};
+
+[[noreturn]] inline void fail(Code code, std::string text, Layer layer = Layer::kRuntime) {
+  throw Error{code, layer, std::move(text)};
+}
+
+}  // namespace ascendrt::base

@@ -1,0 +1,28 @@
+#include "base/log.hpp"
+
+#include <unistd.h>
+
+#include <mutex>
+#include <set>
+
+namespace ascendrt::base {
+
+void log_line(std::string_view text) {
+  std::string line = "ascendrt: ";
+  line.append(text);
+  line.push_back('\n');
+  // A full or closed stderr must not fail the call that wanted to say something.
+  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, line.data(), line.size());
+}
+
+void warn_once(const std::string& key, std::string_view text) {
+  static std::mutex mutex;
+  static auto* const seen = new std::set<std::string>;
+  {
+    const std::lock_guard lock(mutex);
+    if (!seen->insert(key).second) return;
+  }
+  log_line(text);
+}
+
+}  // namespace ascendrt::base

@@ -1,0 +1,44 @@
+// An emulated device: its SoC, its id, its primary context and the references on it.
+// Must never: own memory (memory/ does, per device index).
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+
+#include "base/mutex.hpp"
+#include "base/ref.hpp"
+#include "gen/soc.inc"
+
+namespace ascendrt::core {
+
+class Context;
+
+class Device {
+ public:
+  Device(int32_t index, const gen::Soc& soc) : index_(index), soc_(soc) {}
+
+  int32_t index() const { return index_; }  // physical index on the emulated machine
+  const gen::Soc& soc() const { return soc_; }
+
+  // aclrtSetDevice: one more reference on the primary context, made at the first.
+  base::Ref<Context> retain_primary();
+  // aclrtResetDevice: one less. Returns true when this was the last one and the primary context was torn
+  // down. Raises 507007 when there is none.
+  bool release_primary();
+  // aclrtResetDeviceForce: all references at once; 507007 when there is none.
+  void release_primary_forced();
+  bool primary_active() const;
+  // The primary context while it is active, else null.
+  base::Ref<Context> primary() const;
+
+ private:
+  void tear_down(std::unique_lock<base::RankedMutex>& lock);
+
+  const int32_t index_;
+  const gen::Soc& soc_;
+  mutable base::RankedMutex mutex_{base::Rank::kDevice};
+  base::Ref<Context> primary_;  // the object is kept after teardown and revived by the next set
+  uint32_t references_ = 0;
+};
+
+}  // namespace ascendrt::core

@@ -1,0 +1,31 @@
+// What a thread carries: its context slots, its last error and its recent error text.
+// Must never: hold anything else. Thread-local state is limited to this.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/error.hpp"
+#include "base/ref.hpp"
+
+namespace ascendrt::core {
+
+class Context;
+
+inline constexpr int32_t kNoDevice = -1;
+
+// Only one of the two slots is set at a time: aclrtSetDevice sets the device slot and clears the
+// explicit one, aclrtCreateContext and aclrtSetCurrentContext do the reverse.
+// src: hicann/runtime src/runtime (runtime.cc, api_impl.cc), rule S3 "lookup order".
+struct ThreadState {
+  base::Ref<Context> explicit_context;
+  int32_t device_slot = kNoDevice;
+  bool default_device_taken = false;  // this thread already holds its reference of the JSON default
+  base::Code last_error = 0;
+  std::string message;        // newest failures not yet read by aclGetRecentErrMsg
+  std::string message_taken;  // backing of the pointer that aclGetRecentErrMsg gave out
+};
+
+ThreadState& thread_state();
+
+}  // namespace ascendrt::core
