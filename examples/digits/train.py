@@ -5,7 +5,7 @@ committed, so this script is needed only to make them again. It never imports as
 
     python examples/digits/train.py            # needs numpy, scikit-learn, onnx; about 10 s
 
-The network: conv 3x3 (1 to 16), relu, max pool, conv 3x3 (16 to 32), relu, fully connected, softmax.
+The network: conv 3x3 (1 to 16), relu, max pool, conv 3x3 (16 to 32), relu, matrix product, softmax.
 Plain numpy and Adam: everything that shapes the result is on this page.
 """
 
