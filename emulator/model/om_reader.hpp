@@ -1,0 +1,65 @@
+// Reads offline model files: container, partitions, graph, weights, description.
+// Owns: OmSource (the bytes and where they came from) and the codes each fault answers with.
+// Must never: touch devices or contexts, change the bytes, trust any number in them.
+//
+// The steps follow the order in which the real library finds faults, so that a caller can put its
+// own tests (null out pointers, aclInit, context) between them:
+//   1. OmSource::from_file / from_memory   type probe: 145002, 145006
+//   2. check_header                        load calls only: fewer than 256 bytes
+//   3. is_dynamic                          which executor it would go to
+//   4. read / query_sizes                  content
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "model/model.hpp"
+
+namespace ascendrt::model {
+
+enum class Entry : uint8_t { kLoadFile, kLoadMemory, kQuerySize };
+
+struct QuerySizes {
+  uint64_t work = 0;
+  uint64_t weight = 0;
+};
+
+class OmSource {
+ public:
+  static OmSource from_file(const std::string& path);
+  // Borrows the memory for the life of the source; models read from it own their weights.
+  static OmSource from_memory(const void* data, size_t size);
+
+  // Throws when the file is shorter than the header. `entry` picks the code.
+  void check_header(Entry entry) const;
+  // Several sub models or "unknown shape" in the header. Needs a passed check_header.
+  bool is_dynamic() const;
+  // The whole model. `device_soc` is the name of the device it is for; empty = no SoC check.
+  Model read(const std::string& device_soc) const;
+  QuerySizes query_sizes() const;
+
+  std::span<const uint8_t> bytes() const { return bytes_; }
+  const std::string& origin() const {
+    return origin_;
+  }  // "file '...'" or "memory block of n bytes"
+
+ private:
+  OmSource(std::span<const uint8_t> bytes, std::shared_ptr<const void> owner, std::string origin);
+  void probe() const;
+
+  std::span<const uint8_t> bytes_;
+  std::shared_ptr<const void> owner_;  // null: borrowed from the caller
+  std::string origin_;
+};
+
+// Whether a model built for `model_soc` may run on `device_soc`: the same name, or two members of
+// one short family (Ascend910B1 and Ascend910B3). Instruction sets agree inside a family; core
+// counts do not matter to an executor that plans per device.
+bool soc_compatible(const std::string& model_soc, const std::string& device_soc);
+
+// Fills inputs, outputs, gears and soc_version from graphs[0] and attrs, as the reader does.
+void describe(Model& model);
+
+}  // namespace ascendrt::model
