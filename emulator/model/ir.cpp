@@ -1,0 +1,138 @@
+// Attribute look-ups and small queries on graphs. Owns: nothing but the functions of ir.hpp.
+#include "model/ir.hpp"
+
+#include <algorithm>
+#include <charconv>
+
+namespace ascendrt::model {
+
+const AttrValue* AttrMap::find(std::string_view name) const {
+  for (const Attr& attr : items_) {
+    if (attr.name == name) return &attr.value;
+  }
+  return nullptr;
+}
+
+AttrValue* AttrMap::find(std::string_view name) {
+  return const_cast<AttrValue*>(std::as_const(*this).find(name));
+}
+
+void AttrMap::set(std::string_view name, AttrValue value) {
+  if (AttrValue* old = find(name)) {
+    *old = std::move(value);
+  } else {
+    append(std::string(name), std::move(value));
+  }
+}
+
+void AttrMap::append(std::string name, AttrValue value) {
+  items_.push_back(Attr{std::move(name), std::move(value)});
+}
+
+bool AttrMap::erase(std::string_view name) {
+  return std::erase_if(items_, [&](const Attr& attr) { return attr.name == name; }) > 0;
+}
+
+namespace {
+
+template <class T>
+const T* typed(const AttrMap& attrs, std::string_view name) {
+  const AttrValue* value = attrs.find(name);
+  return value == nullptr ? nullptr : value->as<T>();
+}
+
+template <class T>
+std::optional<T> scalar(const AttrMap& attrs, std::string_view name) {
+  const T* value = typed<T>(attrs, name);
+  return value == nullptr ? std::nullopt : std::optional<T>(*value);
+}
+
+}  // namespace
+
+std::optional<int64_t> AttrMap::get_int(std::string_view name) const {
+  if (const auto* dtype = typed<DataTypeAttr>(*this, name)) return dtype->value;
+  return scalar<int64_t>(*this, name);
+}
+std::optional<float> AttrMap::get_float(std::string_view name) const {
+  return scalar<float>(*this, name);
+}
+std::optional<bool> AttrMap::get_bool(std::string_view name) const {
+  return scalar<bool>(*this, name);
+}
+const std::string* AttrMap::get_string(std::string_view name) const {
+  return typed<std::string>(*this, name);
+}
+const std::vector<int64_t>* AttrMap::get_ints(std::string_view name) const {
+  return typed<std::vector<int64_t>>(*this, name);
+}
+const std::vector<float>* AttrMap::get_floats(std::string_view name) const {
+  return typed<std::vector<float>>(*this, name);
+}
+const std::vector<std::string>* AttrMap::get_strings(std::string_view name) const {
+  return typed<std::vector<std::string>>(*this, name);
+}
+
+int64_t AttrMap::int_or(std::string_view name, int64_t fallback) const {
+  return get_int(name).value_or(fallback);
+}
+float AttrMap::float_or(std::string_view name, float fallback) const {
+  return get_float(name).value_or(fallback);
+}
+std::string AttrMap::string_or(std::string_view name, std::string_view fallback) const {
+  const std::string* value = get_string(name);
+  return value == nullptr ? std::string(fallback) : *value;
+}
+std::vector<int64_t> AttrMap::ints_or(std::string_view name, std::vector<int64_t> fallback) const {
+  const auto* value = get_ints(name);
+  return value == nullptr ? std::move(fallback) : *value;
+}
+
+bool AttrMap::operator==(const AttrMap& other) const {
+  if (items_.size() != other.items_.size()) return false;
+  return std::all_of(items_.begin(), items_.end(), [&](const Attr& attr) {
+    const AttrValue* value = other.find(attr.name);
+    return value != nullptr && *value == attr.value;
+  });
+}
+
+Dims TensorDesc::origin_dims() const {
+  const auto* origin = attrs.get_ints("origin_shape");
+  if (origin != nullptr) return *origin;
+  // A scalar's origin shape is an empty list; the flag tells it from "not given".
+  return attrs.get_bool("origin_shape_initialized").value_or(false) ? Dims{} : dims;
+}
+
+int32_t TensorDesc::origin_format() const {
+  const std::string* name = attrs.get_string("origin_format");
+  const int32_t origin = name == nullptr ? kFormatUndefined : format_from_name(*name);
+  return origin == kFormatUndefined ? format : origin;
+}
+
+void TensorDesc::set_origin(const Dims& origin, int32_t origin_format_id) {
+  attrs.set("origin_shape", origin);
+  attrs.set("origin_shape_initialized", true);
+  attrs.set("origin_format", std::string(format_name(origin_format_id)));
+}
+
+std::optional<InputRef> parse_input(std::string_view text) {
+  const size_t colon = text.rfind(':');
+  if (colon == std::string_view::npos || colon == 0) return std::nullopt;
+  InputRef ref{text.substr(0, colon), 0};
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data() + colon + 1, end, ref.index);
+  if (error != std::errc() || stop != end || ref.index < -1) return std::nullopt;
+  return ref;
+}
+
+std::optional<InputRef> Op::input(size_t i) const {
+  return i < inputs.size() ? parse_input(inputs[i]) : std::nullopt;
+}
+
+const Op* Graph::find_op(std::string_view op_name) const {
+  for (const Op& op : ops) {
+    if (op.name == op_name) return &op;
+  }
+  return nullptr;
+}
+
+}  // namespace ascendrt::model
