@@ -1,9 +1,10 @@
 // A context: owner of streams on one device; threads make it current.
-// Must never: own memory or be destroyed while its handle is still looked up (Ref keeps it).
+// Must never: own memory, or vanish while a thread has it current.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
+#include <map>
+#include <optional>
 #include <vector>
 
 #include "base/handle.hpp"
@@ -25,8 +26,8 @@ class Context : public base::Object {
   Device& device() const { return device_; }
   bool primary() const { return primary_; }
   uint32_t id() const { return id_; }
-  // False between teardown and revival (primary) or after destroy (explicit).
-  bool alive() const { return alive_.load(std::memory_order_acquire); }
+  // False between teardown and revival (primary) or from destroy on (explicit).
+  bool alive() const;
 
   base::Ref<Stream> default_stream() const;
   // All streams, the default one last (the order in which a device synchronize waits).
@@ -34,26 +35,43 @@ class Context : public base::Object {
   void add_stream(const base::Ref<Stream>& stream);
   void remove_stream(const Stream* stream);
 
-  // Destroys all streams. wait = drain them first. The handle stays known for a primary context.
+  // Marks an explicit context dead and tears it down. Raises 107002 when it was dead already, 507007
+  // when it is being torn down or a thread still has the dead context current.
+  void destroy();
+  // Ends all streams (waiting for their work or dropping it). The handle of a primary context stays.
   void tear_down(bool wait);
+  // Gives a torn-down primary context a new default stream.
   void revive();
 
+  // Threads that have this context in their explicit slot. A destroyed context stays known (so that
+  // a second destroy can be told from a foreign pointer) until the last of them lets go.
+  void attach_thread();
+  void detach_thread();
+
+  // aclSysParamOpt values set in this context.
+  std::optional<int64_t> parameter(int32_t option) const;
+  void set_parameter(int32_t option, int64_t value);
+
  private:
+  enum class State : uint8_t { kAlive, kTearingDown, kDead };
   Context(Device& device, bool primary);
 
   Device& device_;
   const bool primary_;
   const uint32_t id_;
-  std::atomic<bool> alive_{true};
   mutable base::RankedMutex mutex_{base::Rank::kContext};
+  State state_ = State::kAlive;
+  uint32_t threads_ = 0;
   base::Ref<Stream> default_stream_;
   std::vector<base::Ref<Stream>> streams_;
+  std::map<int32_t, int64_t> parameters_;
 };
 
-// The calling thread's context: explicit, else primary of the device slot, else the JSON default device
-// (set implicitly). Raises 107002 when there is none or it is dead; a dead one is dropped.
+// The calling thread's context: explicit, else primary of the device slot, else the JSON default
+// device (set implicitly, one reference per thread). Raises 107002 when there is none, or when it is
+// dead (then the thread's slot is emptied too).
 base::Ref<Context> current_context();
-// The same without the JSON default device; null instead of raising.
+// The same without the JSON default device and without emptying a slot; null instead of raising.
 base::Ref<Context> current_context_or_null();
 // The context behind a handle, alive or not; null when the pointer is no context.
 base::Ref<Context> find_context(const void* handle);

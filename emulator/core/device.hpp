@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <mutex>
 
 #include "base/mutex.hpp"
 #include "base/ref.hpp"
@@ -16,28 +15,31 @@ class Context;
 class Device {
  public:
   Device(int32_t index, const gen::Soc& soc) : index_(index), soc_(soc) {}
+  ~Device();
 
   int32_t index() const { return index_; }  // physical index on the emulated machine
   const gen::Soc& soc() const { return soc_; }
 
-  // aclrtSetDevice: one more reference on the primary context, made at the first.
+  // aclrtSetDevice: one more reference on the primary context, made at the first and revived (same
+  // handle) after a teardown.
   base::Ref<Context> retain_primary();
-  // aclrtResetDevice: one less. Returns true when this was the last one and the primary context was torn
-  // down. Raises 507007 when there is none.
+  // aclrtResetDevice: one less. True when this was the last one and the primary context was torn down.
+  // Raises 507007 when there is none.
   bool release_primary();
   // aclrtResetDeviceForce: all references at once; 507007 when there is none.
   void release_primary_forced();
-  bool primary_active() const;
+  uint32_t references() const;
   // The primary context while it is active, else null.
   base::Ref<Context> primary() const;
 
  private:
-  void tear_down(std::unique_lock<base::RankedMutex>& lock);
-
   const int32_t index_;
   const gen::Soc& soc_;
+  // change_ serialises making, reviving and tearing down, which wait for streams; mutex_ guards the
+  // two fields and is never held while waiting.
+  base::RankedMutex change_{base::Rank::kRegistry};
   mutable base::RankedMutex mutex_{base::Rank::kDevice};
-  base::Ref<Context> primary_;  // the object is kept after teardown and revived by the next set
+  base::Ref<Context> kept_;  // stays after teardown
   uint32_t references_ = 0;
 };
 

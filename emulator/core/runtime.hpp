@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -20,38 +21,45 @@ class Runtime {
   uint32_t device_count() const;
   // User-visible id -> device. Raises 107001 when out of range.
   Device& device(int32_t user_id);
+  Device& physical_device(int32_t index) { return *devices_[static_cast<size_t>(index)]; }
+  uint32_t physical_device_count() const { return static_cast<uint32_t>(devices_.size()); }
   int32_t user_id(const Device& device) const;
   const gen::Soc& soc() const { return *soc_; }
-  uint32_t physical_device_count() const { return static_cast<uint32_t>(devices_.size()); }
 
-  // aclInit / aclFinalize state (reference count, first configuration text).
-  bool initialised() const { return init_count_.load(std::memory_order_acquire) > 0; }
-  void init(const char* config_path);
+  // aclInit, aclFinalize, aclFinalizeReference. init() gives 0, or 100002 when it was initialised
+  // already (the count still rises); finalize_reference() gives the remaining count.
+  base::Code init(const char* config_path);
   void finalize();
   uint64_t finalize_reference();
+  bool initialised() const { return init_count_.load(std::memory_order_acquire) > 0; }
+  // Device id of the JSON configuration, used by threads that have set none.
   std::optional<int32_t> default_device() const;
 
-  // True in the child of a fork: every call answers with a clear error instead of hanging.
-  bool forked() const;
+  // Process-wide aclSysParamOpt values; 0 when never set.
+  int64_t parameter(int32_t option) const;
+  void set_parameter(int32_t option, int64_t value);
 
  private:
   friend Runtime& runtime();
   Runtime();
-  void parse_visible_devices();
+  void read_visible_devices();
+  void apply_config(const std::string& text);
 
   const gen::Soc* soc_ = nullptr;
   std::vector<std::unique_ptr<Device>> devices_;
-  std::vector<int32_t> visible_;
-  bool visible_ok_ = true;
+  std::vector<int32_t> visible_;  // user id -> physical index
+  std::string visible_problem_;   // why ASCEND_RT_VISIBLE_DEVICES was refused, empty if fine
   mutable base::RankedMutex mutex_{base::Rank::kRegistry};
   std::atomic<uint64_t> init_count_{0};
   bool finalised_ = false;
   std::optional<std::string> first_config_;
-  std::optional<int32_t> default_device_;
-  int pid_ = 0;
+  std::atomic<int32_t> default_device_{-1};
+  std::map<int32_t, int64_t> parameters_;
 };
 
 // Made at first use. Raises when the environment is wrong (unknown SoC, bad number ...).
 Runtime& runtime();
+// True when this process is the child of a fork of a process that used the runtime. Makes nothing.
+bool forked_child();
 
 }  // namespace ascendrt::core

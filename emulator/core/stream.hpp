@@ -40,6 +40,10 @@ class Stream : public base::Object {
   static base::Ref<Stream> create(const base::Ref<Context>& context, uint32_t priority,
                                   uint32_t flags);
 
+  // The default stream of a context under construction or revival: not put in the context's list (the
+  // context keeps it itself), handle inserted.
+  static base::Ref<Stream> create_default(const base::Ref<Context>& context);
+
   Context& context() const { return *context_; }
   bool is_default() const { return is_default_; }
   int32_t id() const { return id_; }

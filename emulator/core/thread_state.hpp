@@ -18,11 +18,21 @@ inline constexpr int32_t kNoDevice = -1;
 // explicit one, aclrtCreateContext and aclrtSetCurrentContext do the reverse.
 // src: hicann/runtime src/runtime (runtime.cc, api_impl.cc), rule S3 "lookup order".
 struct ThreadState {
+  ThreadState() = default;
+  ThreadState(const ThreadState&) = delete;
+  ThreadState& operator=(const ThreadState&) = delete;
+  ~ThreadState();
+
+  // Makes a context explicit for this thread (null: none) and empties the device slot.
+  void set_explicit(const base::Ref<Context>& context);
+  // Fills the device slot and empties the explicit one.
+  void set_device(int32_t device_index);
+
   base::Ref<Context> explicit_context;
-  int32_t device_slot = kNoDevice;
+  int32_t device_slot = kNoDevice;    // physical device index
   bool default_device_taken = false;  // this thread already holds its reference of the JSON default
   base::Code last_error = 0;
-  std::string message;        // newest failures not yet read by aclGetRecentErrMsg
+  std::string message;        // failures not yet read by aclGetRecentErrMsg, newest first
   std::string message_taken;  // backing of the pointer that aclGetRecentErrMsg gave out
 };
 

@@ -52,6 +52,9 @@ void* view(const void* address, uint64_t size_bytes);
 // Ledger of the device, shared by all processes of the emulated machine.
 Usage usage(int32_t device);
 
+// True with ASCENDRT_DEVICE_MEMORY=open (board mode): the client may dereference device pointers.
+bool open_mode();
+
 // For `ascendrt info`: "2 MiB huge pages" or "4 KiB pages".
 std::string page_kind();
 

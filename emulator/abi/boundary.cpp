@@ -1,0 +1,60 @@
+#include "abi/boundary.hpp"
+
+#include "core/runtime.hpp"
+#include "core/thread_state.hpp"
+#include "gen/codes.hpp"
+
+namespace ascendrt::abi {
+namespace {
+
+// Unread failures are kept newest first up to this size; older text is cut.
+constexpr size_t kMaxMessageBytes = 8192;
+
+std::string describe(ApiId api, const base::Error& error) {
+  std::string line = "[" + std::to_string(error.code) + " " + code_name(error.code) + "] ";
+  line += api_name(api);
+  line += ": " + error.text;
+  if (const char* hint = code_hint(error.code); hint != nullptr && *hint != '\0') {
+    line += ". ";
+    line += hint;
+  }
+  return line;
+}
+
+}  // namespace
+
+base::Code note_failure(ApiId api, const base::Error& error) noexcept {
+  core::ThreadState& thread = core::thread_state();
+  if (error.layer == base::Layer::kRuntime) thread.last_error = error.code;
+  try {
+    std::string text = describe(api, error);
+    if (!thread.message.empty()) text += "\n" + thread.message;
+    if (text.size() > kMaxMessageBytes) text.resize(kMaxMessageBytes);
+    thread.message = std::move(text);
+  } catch (...) {  // no memory for the text: the code alone must do
+    thread.message.clear();
+  }
+  return error.code;
+}
+
+base::Code note_unexpected(ApiId api, const char* what) noexcept {
+  try {
+    return note_failure(api, {ACL_ERROR_INTERNAL_ERROR, base::Layer::kRuntime, what});
+  } catch (...) {
+    return ACL_ERROR_INTERNAL_ERROR;
+  }
+}
+
+void check_usable() {
+  if (!core::forked_child()) return;
+  base::fail(ACL_ERROR_RT_INTERNAL_ERROR,
+             "this process was forked from one that already used the runtime; device state, streams "
+             "and threads do not survive a fork: start workers with the 'spawn' method, or fork "
+             "before the first call");
+}
+
+void refuse_argument(const std::string& text) {
+  base::fail(ACL_ERROR_INVALID_PARAM, text, base::Layer::kAcl);
+}
+
+}  // namespace ascendrt::abi

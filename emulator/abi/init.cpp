@@ -1,0 +1,146 @@
+// Entries: init, finalize, versions, last error, recent message, application log.
+// Must never: hold state of its own.
+#include <cstdarg>
+#include <cstdio>
+#include <string>
+
+#include "abi/boundary.hpp"
+#include "base/log.hpp"
+#include "core/context.hpp"
+#include "core/runtime.hpp"
+#include "core/thread_state.hpp"
+#include "core/version_info.hpp"
+#include "gen/prototypes.h"
+
+namespace ascendrt::abi {
+namespace {
+
+// Interface version of the headers (acl_rt.h), not the version of CANN.
+constexpr int32_t kMajor = 1;
+constexpr int32_t kMinor = 17;
+constexpr int32_t kPatch = 0;
+constexpr size_t kMaxAppLogBytes = 1024;
+
+void check_level(aclrtLastErrLevel level) {
+  if (level != ACL_RT_THREAD_LEVEL) {
+    refuse_argument("argument level is " + std::to_string(level) +
+                    ", only ACL_RT_THREAD_LEVEL (0) exists");
+  }
+}
+
+const char* level_name(aclLogLevel level) {
+  switch (level) {
+    case ACL_DEBUG:
+      return "DEBUG";
+    case ACL_INFO:
+      return "INFO";
+    case ACL_WARNING:
+      return "WARNING";
+    case ACL_ERROR:
+      return "ERROR";
+    default:
+      return "?";
+  }
+}
+
+}  // namespace
+}  // namespace ascendrt::abi
+
+using namespace ascendrt;       // NOLINT(google-build-using-namespace)
+using namespace ascendrt::abi;  // NOLINT(google-build-using-namespace)
+
+extern "C" {
+
+aclError art_emu_aclInit(const char* configPath) {
+  return call<ApiId::aclInit>([&] { return core::runtime().init(configPath); });
+}
+
+aclError art_emu_aclFinalize(void) {
+  return call<ApiId::aclFinalize>([] { core::runtime().finalize(); });
+}
+
+aclError art_emu_aclFinalizeReference(uint64_t* refCount) {
+  return call<ApiId::aclFinalizeReference>([&] {
+    const uint64_t remaining = core::runtime().finalize_reference();
+    if (refCount != nullptr) *refCount = remaining;
+  });
+}
+
+aclError art_emu_aclrtGetVersion(int32_t* majorVersion, int32_t* minorVersion,
+                                 int32_t* patchVersion) {
+  return call<ApiId::aclrtGetVersion>([&] {
+    check_not_null(majorVersion, "majorVersion");
+    check_not_null(minorVersion, "minorVersion");
+    check_not_null(patchVersion, "patchVersion");
+    *majorVersion = kMajor;
+    *minorVersion = kMinor;
+    *patchVersion = kPatch;
+  });
+}
+
+aclError art_emu_aclsysGetCANNVersion(aclCANNPackageName name, aclCANNPackageVersion* version) {
+  return call<ApiId::aclsysGetCANNVersion>([&] {
+    check_not_null(version, "version");
+    core::read_package_version(name, *version);
+  });
+}
+
+const char* art_emu_aclrtGetSocName(void) {
+  return value<ApiId::aclrtGetSocName, const char*>(nullptr,
+                                                    [] { return core::runtime().soc().name; });
+}
+
+// Reading takes the message out. A thread without a context fails this call's own inner query, and
+// that failure is reported in front of what is there. src: rules S1 of aclGetRecentErrMsg.
+const char* art_emu_aclGetRecentErrMsg(void) {
+  core::ThreadState& thread = core::thread_state();
+  base::Ref<core::Context> context;
+  call<ApiId::aclGetRecentErrMsg>([&] { context = core::current_context_or_null(); });
+  try {
+    if (!context) {
+      call<ApiId::aclGetRecentErrMsg>([] {
+        base::fail(ACL_ERROR_RT_CONTEXT_NULL,
+                   "rtGetDevMsg found no valid context: the calling thread has none");
+      });
+      thread.message_taken = thread.message;
+      return thread.message_taken.c_str();
+    }
+    thread.message_taken = std::move(thread.message);
+    thread.message.clear();
+  } catch (...) {  // no memory for a copy of the text
+    return nullptr;
+  }
+  return thread.message_taken.empty() ? nullptr : thread.message_taken.c_str();
+}
+
+aclError art_emu_aclrtGetLastError(aclrtLastErrLevel level) {
+  return call<ApiId::aclrtGetLastError>([&] {
+    check_level(level);
+    return std::exchange(core::thread_state().last_error, 0);
+  });
+}
+
+aclError art_emu_aclrtPeekAtLastError(aclrtLastErrLevel level) {
+  return call<ApiId::aclrtPeekAtLastError>([&] {
+    check_level(level);
+    return core::thread_state().last_error;
+  });
+}
+
+void art_emu_aclAppLog(aclLogLevel logLevel, const char* func, const char* file, uint32_t line,
+                       const char* fmt, ...) {
+  if (func == nullptr || file == nullptr || fmt == nullptr) return;
+  if (!core::log_enabled(logLevel)) return;
+  char text[kMaxAppLogBytes];
+  va_list arguments;
+  va_start(arguments, fmt);
+  const int length = std::vsnprintf(text, sizeof text, fmt, arguments);
+  va_end(arguments);
+  const char* cut = length >= static_cast<int>(sizeof text) ? "..." : "";
+  call<ApiId::aclAppLog>([&] {
+    base::log_line("[" + std::string(level_name(logLevel)) + "] " + file + ":" +
+                   std::to_string(line) + " " + func + ": " + text + cut);
+  });
+}
+
+}  // extern "C"

@@ -1,0 +1,191 @@
+#include "core/context.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "base/error.hpp"
+#include "core/device.hpp"
+#include "core/runtime.hpp"
+#include "core/stream.hpp"
+#include "core/thread_state.hpp"
+#include "gen/abi.h"
+
+namespace ascendrt::core {
+namespace {
+
+uint32_t next_id() {
+  static std::atomic<uint32_t> counter{0};
+  return counter.fetch_add(1, std::memory_order_relaxed);
+}
+
+std::string name_of(const Context& context) {
+  return (context.primary() ? "primary context " : "context ") + std::to_string(context.id()) +
+         " of device " + std::to_string(context.device().index());
+}
+
+}  // namespace
+
+Context::Context(Device& device, bool primary)
+    : device_(device), primary_(primary), id_(next_id()) {}
+
+base::Ref<Context> Context::create(Device& device, bool primary) {
+  base::Ref<Context> context(new Context(device, primary));
+  // The default stream first: when no stream id is left, no handle has been given out yet.
+  auto stream = Stream::create_default(context);
+  base::handles().insert(context);
+  const std::lock_guard lock(context->mutex_);
+  context->default_stream_ = std::move(stream);
+  return context;
+}
+
+bool Context::alive() const {
+  const std::lock_guard lock(mutex_);
+  return state_ == State::kAlive;
+}
+
+base::Ref<Stream> Context::default_stream() const {
+  const std::lock_guard lock(mutex_);
+  return default_stream_;
+}
+
+std::vector<base::Ref<Stream>> Context::streams() const {
+  const std::lock_guard lock(mutex_);
+  auto all = streams_;
+  if (default_stream_) all.push_back(default_stream_);
+  return all;
+}
+
+void Context::add_stream(const base::Ref<Stream>& stream) {
+  const std::lock_guard lock(mutex_);
+  if (state_ != State::kAlive) {
+    base::fail(ACL_ERROR_RT_CONTEXT_NULL, name_of(*this) + " was destroyed by another thread");
+  }
+  streams_.push_back(stream);
+}
+
+void Context::remove_stream(const Stream* stream) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(streams_, [&](const auto& other) { return other.get() == stream; });
+}
+
+void Context::destroy() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (state_ == State::kTearingDown || (state_ == State::kDead && threads_ > 0)) {
+      base::fail(ACL_ERROR_RT_CONTEXT_RELEASE_ERROR,
+                 name_of(*this) + " is already destroyed, but another thread is tearing it down or " +
+                     "still has it current; let each thread set another context first");
+    }
+    if (state_ == State::kDead) {
+      base::fail(ACL_ERROR_RT_CONTEXT_NULL, name_of(*this) + " was destroyed before");
+    }
+    state_ = State::kTearingDown;
+  }
+  tear_down(true);
+  const std::lock_guard lock(mutex_);
+  if (threads_ == 0) base::handles().remove<Context>(handle());
+}
+
+void Context::tear_down(bool wait) {
+  auto ended = [&] {
+    const std::lock_guard lock(mutex_);
+    state_ = State::kTearingDown;
+    auto all = std::exchange(streams_, {});
+    if (default_stream_) all.push_back(std::exchange(default_stream_, nullptr));
+    return all;
+  }();
+  for (const auto& stream : ended) {
+    base::handles().remove<Stream>(stream->handle());
+    stream->shut_down(wait);
+  }
+  const std::lock_guard lock(mutex_);
+  parameters_.clear();
+  state_ = State::kDead;
+}
+
+void Context::revive() {
+  auto stream = Stream::create_default(base::Ref<Context>(this));
+  const std::lock_guard lock(mutex_);
+  default_stream_ = std::move(stream);
+  state_ = State::kAlive;
+}
+
+void Context::attach_thread() {
+  const std::lock_guard lock(mutex_);
+  ++threads_;
+}
+
+void Context::detach_thread() {
+  const std::lock_guard lock(mutex_);
+  if (--threads_ == 0 && state_ == State::kDead && !primary_) {
+    base::handles().remove<Context>(handle());
+  }
+}
+
+std::optional<int64_t> Context::parameter(int32_t option) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = parameters_.find(option);
+  if (found == parameters_.end()) return std::nullopt;
+  return found->second;
+}
+
+void Context::set_parameter(int32_t option, int64_t value) {
+  const std::lock_guard lock(mutex_);
+  parameters_[option] = value;
+}
+
+namespace {
+
+[[noreturn]] void refuse_no_context() {
+  base::fail(ACL_ERROR_RT_CONTEXT_NULL,
+             "the calling thread has no context; a new thread starts without one: call aclrtSetDevice "
+             "or aclrtSetCurrentContext in this thread first");
+}
+
+[[noreturn]] void refuse_dead_context() {
+  base::fail(ACL_ERROR_RT_CONTEXT_NULL,
+             "the calling thread's current context was destroyed or its device was reset; call "
+             "aclrtSetDevice or aclrtSetCurrentContext in this thread again");
+}
+
+}  // namespace
+
+base::Ref<Context> current_context() {
+  ThreadState& thread = thread_state();
+  if (thread.explicit_context) {
+    if (thread.explicit_context->alive()) return thread.explicit_context;
+    thread.set_explicit(nullptr);
+    refuse_dead_context();
+  }
+  if (thread.device_slot != kNoDevice) {
+    if (auto primary = runtime().physical_device(thread.device_slot).primary()) return primary;
+    thread.device_slot = kNoDevice;
+    refuse_dead_context();
+  }
+  const auto default_device = runtime().default_device();
+  if (!default_device) refuse_no_context();
+  Device& device = runtime().device(*default_device);
+  auto primary = thread.default_device_taken ? device.primary() : device.retain_primary();
+  if (!primary) refuse_dead_context();
+  thread.default_device_taken = true;
+  thread.set_device(device.index());
+  return primary;
+}
+
+base::Ref<Context> current_context_or_null() {
+  const ThreadState& thread = thread_state();
+  if (thread.explicit_context) {
+    return thread.explicit_context->alive() ? thread.explicit_context : nullptr;
+  }
+  if (thread.device_slot == kNoDevice) return nullptr;
+  return runtime().physical_device(thread.device_slot).primary();
+}
+
+base::Ref<Context> find_context(const void* handle) {
+  return base::handles().get<Context>(handle);
+}
+
+}  // namespace ascendrt::core

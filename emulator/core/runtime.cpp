@@ -1,0 +1,198 @@
+#include "core/runtime.hpp"
+
+#include <pthread.h>
+
+#include <charconv>
+#include <mutex>
+#include <string_view>
+
+#include "base/config.hpp"
+#include "base/error.hpp"
+#include "core/config_file.hpp"
+#include "gen/abi.h"
+
+namespace ascendrt::core {
+namespace {
+
+constexpr const char* kDefaultSoc = "Ascend910B1";
+constexpr int64_t kMaxDevices = 64;  // src: hicann/runtime RT_MAX_DEV_NUM
+constexpr const char* kVisibleDevices = "ASCEND_RT_VISIBLE_DEVICES";
+
+std::atomic<Runtime*> g_runtime{nullptr};
+std::atomic<bool> g_forked{false};
+
+const gen::Soc& find_soc(const std::string& name) {
+  std::string known;
+  for (const gen::Soc& soc : gen::kSocs) {
+    if (name == soc.name) return soc;
+    known += known.empty() ? "" : ", ";
+    known += soc.name;
+  }
+  base::fail(ACL_ERROR_INTERNAL_ERROR,
+             "ASCENDRT_SOC='" + name + "' is no known SoC; known are: " + known);
+}
+
+// The next comma-separated entry as a number; nothing when it is none.
+std::optional<int32_t> entry_number(std::string_view entry) {
+  const size_t first = entry.find_first_not_of(' ');
+  if (first == std::string_view::npos) return std::nullopt;
+  entry = entry.substr(first, entry.find_last_not_of(' ') - first + 1);
+  int32_t value = 0;
+  const auto [stop, status] = std::from_chars(entry.data(), entry.data() + entry.size(), value);
+  if (status != std::errc() || stop != entry.data() + entry.size()) return std::nullopt;
+  return value;
+}
+
+}  // namespace
+
+Runtime::Runtime() {
+  soc_ = &find_soc(base::env("ASCENDRT_SOC").value_or(kDefaultSoc));
+  const int64_t count = base::env_int("ASCENDRT_DEVICES", 1, 0, kMaxDevices);
+  for (int32_t index = 0; index < count; ++index) {
+    devices_.push_back(std::make_unique<Device>(index, *soc_));
+    visible_.push_back(index);
+  }
+  read_visible_devices();
+}
+
+// A bad entry ends the list silently, except as the first one; a repeated or descending pair spoils
+// the variable. src: hicann/runtime src/runtime runtime.cc, rules S2 of aclrtGetDeviceCount.
+void Runtime::read_visible_devices() {
+  const auto text = base::env(kVisibleDevices);
+  if (!text) return;
+  visible_.clear();
+  std::string_view rest = *text;
+  while (true) {
+    const size_t comma = rest.find(',');
+    const auto id = entry_number(rest.substr(0, comma));
+    if (!id || *id < 0 || *id >= static_cast<int64_t>(devices_.size())) break;
+    if (!visible_.empty() && *id <= visible_.back()) {
+      visible_problem_ = "its ids must ascend and not repeat";
+      break;
+    }
+    visible_.push_back(*id);
+    if (comma == std::string_view::npos) return;
+    rest.remove_prefix(comma + 1);
+  }
+  if (visible_.empty()) {
+    visible_problem_ = "its first entry is no id of the " + std::to_string(devices_.size()) +
+                       " devices of this machine (ASCENDRT_DEVICES sets their number)";
+  }
+  if (!visible_problem_.empty()) visible_.clear();
+}
+
+uint32_t Runtime::device_count() const {
+  if (!visible_problem_.empty()) {
+    base::fail(ACL_ERROR_RT_NO_DEVICE, std::string(kVisibleDevices) + "='" +
+                                           base::env(kVisibleDevices).value_or("") +
+                                           "' leaves no device: " + visible_problem_);
+  }
+  return static_cast<uint32_t>(visible_.size());
+}
+
+Device& Runtime::device(int32_t user_id) {
+  if (user_id < 0 || static_cast<size_t>(user_id) >= visible_.size()) {
+    std::string text = "device id " + std::to_string(user_id) + " is outside [0, " +
+                       std::to_string(visible_.size()) + ")";
+    if (!visible_problem_.empty()) {
+      text += "; " + std::string(kVisibleDevices) + " is set but " + visible_problem_;
+    } else if (visible_.size() < devices_.size()) {
+      text += "; " + std::string(kVisibleDevices) + " renumbers the devices it lists from 0";
+    }
+    base::fail(ACL_ERROR_RT_INVALID_DEVICEID, text);
+  }
+  return physical_device(visible_[static_cast<size_t>(user_id)]);
+}
+
+int32_t Runtime::user_id(const Device& device) const {
+  for (size_t id = 0; id < visible_.size(); ++id) {
+    if (visible_[id] == device.index()) return static_cast<int32_t>(id);
+  }
+  return -1;
+}
+
+base::Code Runtime::init(const char* config_path) {
+  const std::lock_guard lock(mutex_);
+  if (init_count_ > 0) {
+    ++init_count_;
+    return ACL_ERROR_REPEAT_INITIALIZE;
+  }
+  const std::string text = read_config_file(config_path);
+  if (first_config_ && *first_config_ != text) {
+    base::fail(ACL_ERROR_INVALID_PARAM,
+               "the configuration differs from the one of the first aclInit of this process; after "
+               "aclFinalize only the same configuration can be given again",
+               base::Layer::kAcl);
+  }
+  apply_config(text);
+  first_config_ = text;
+  finalised_ = false;
+  // release: pairs with the acquire in initialised().
+  init_count_.store(1, std::memory_order_release);
+  return 0;
+}
+
+void Runtime::apply_config(const std::string& text) {
+  const auto id = default_device_of(text);
+  if (!id) return;
+  device(*id);  // raises 107001 when there is no such device
+  default_device_ = *id;
+}
+
+void Runtime::finalize() {
+  const std::lock_guard lock(mutex_);
+  if (finalised_) {
+    base::fail(ACL_ERROR_REPEAT_FINALIZE, "aclFinalize was called twice without aclInit in between",
+               base::Layer::kAcl);
+  }
+  finalised_ = true;
+  init_count_ = 0;
+  default_device_ = -1;
+}
+
+uint64_t Runtime::finalize_reference() {
+  const std::lock_guard lock(mutex_);
+  if (init_count_ == 0) {
+    base::fail(ACL_ERROR_REPEAT_FINALIZE,
+               "aclFinalizeReference: no reference is left, aclInit was not called as often",
+               base::Layer::kAcl);
+  }
+  if (--init_count_ == 0) {
+    finalised_ = true;
+    default_device_ = -1;
+  }
+  return init_count_;
+}
+
+std::optional<int32_t> Runtime::default_device() const {
+  const int32_t id = default_device_.load(std::memory_order_acquire);
+  if (id < 0) return std::nullopt;
+  return id;
+}
+
+int64_t Runtime::parameter(int32_t option) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = parameters_.find(option);
+  return found == parameters_.end() ? 0 : found->second;
+}
+
+void Runtime::set_parameter(int32_t option, int64_t value) {
+  const std::lock_guard lock(mutex_);
+  parameters_[option] = value;
+}
+
+Runtime& runtime() {
+  // acquire: pairs with the release below, so that a found runtime is complete.
+  if (Runtime* found = g_runtime.load(std::memory_order_acquire)) return *found;
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
+  if (Runtime* found = g_runtime.load(std::memory_order_relaxed)) return *found;
+  auto* made = new Runtime;
+  pthread_atfork(nullptr, nullptr, [] { g_forked.store(true, std::memory_order_relaxed); });
+  g_runtime.store(made, std::memory_order_release);
+  return *made;
+}
+
+bool forked_child() { return g_forked.load(std::memory_order_relaxed); }
+
+}  // namespace ascendrt::core
