@@ -1,4 +1,4 @@
-"""How the client tests start a client: its own interpreter, under `ascendrt run`, in bounded time."""
+"""How the client tests start a client: its own interpreter, `ascendrt run`, bounded time."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 import environments
+import pytest
 
 PROGRAMS = Path(__file__).resolve().parent / "programs"
 RUN_TIMEOUT_S = 180

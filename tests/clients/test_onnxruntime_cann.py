@@ -7,9 +7,8 @@ from pathlib import Path
 
 import onnx
 import pytest
-from onnx import TensorProto, helper
-
 from conftest import Emulated, needed_libraries, undefined_symbols
+from onnx import TensorProto, helper
 
 PROVIDER = "libonnxruntime_providers_cann.so"
 LINKED_NAMES = 67  # 59 C functions and 8 of the C++ namespace ge

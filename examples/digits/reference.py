@@ -1,0 +1,25 @@
+"""The second opinion of the demo: onnxruntime on the CPU, in a process of its own.
+
+    python examples/digits/reference.py MODEL.onnx IMAGES.npy ANSWERS.npy
+
+IMAGES is [n, ...], one entry per run; ANSWERS becomes the first output of each run, stacked.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import onnxruntime
+
+
+def main() -> None:
+    model, images, answers = sys.argv[1:]
+    session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+    name = session.get_inputs()[0].name
+    results = [session.run(None, {name: image})[0][0] for image in np.load(images)]
+    np.save(answers, np.stack(results))
+
+
+if __name__ == "__main__":
+    main()
