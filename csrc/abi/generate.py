@@ -1,0 +1,62 @@
+"""Writes every generated file of the repository from csrc/abi/*.toml.
+
+    python csrc/abi/generate.py          write what changed
+    python csrc/abi/generate.py --check  write nothing, fail when a file is not up to date
+
+Generated files are committed and never edited. Each output is one emit_x(model) -> str in an emit_*.py module.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+import emit_core as core
+import model as abi
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def outputs(model: abi.Model) -> dict[str, str]:
+    """Path below the repository -> text."""
+    files = {
+        "emulator/gen/abi.h": core.emit_abi_h(model),
+        "emulator/gen/prototypes.h": core.emit_prototypes(model),
+        "emulator/gen/api_id.hpp": core.emit_api_id(model),
+        "emulator/gen/codes.hpp": core.emit_codes(model),
+        "emulator/gen/soc.inc": core.emit_soc(model),
+        "emulator/gen/layout_asserts.cpp": core.emit_layout_asserts(model),
+        "emulator/gen/stubs.cpp": core.emit_stubs(model),
+        "emulator/gen/export.map": core.emit_export_map(model),
+    }
+    return files
+
+
+def _outdated(files: dict[str, str], root: Path) -> list[str]:
+    return [
+        path
+        for path, text in files.items()
+        if not (root / path).is_file() or (root / path).read_text(encoding="utf-8") != text
+    ]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--check", action="store_true", help="fail when a file is not up to date")
+    options = parser.parse_args()
+    files = outputs(abi.load())
+    outdated = _outdated(files, ROOT)
+    if options.check:
+        for path in outdated:
+            print(f"{path} is not up to date: run python csrc/abi/generate.py", file=sys.stderr)
+        return 1 if outdated else 0
+    for path in outdated:
+        (ROOT / path).parent.mkdir(parents=True, exist_ok=True)
+        (ROOT / path).write_text(files[path], encoding="utf-8")
+        print(f"wrote {path}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
