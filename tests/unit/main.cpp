@@ -1,0 +1,37 @@
+// Entry of the unit tests, and the tests of the generated tables.
+#include "gen/api_id.hpp"
+#include "gen/codes.hpp"
+#include "gen/soc.inc"
+#include "test.hpp"
+
+namespace {
+
+TEST(generated_code_names) {
+  CHECK_EQ(std::string(ascendrt::code_name(107002)), "ACL_ERROR_RT_CONTEXT_NULL");
+  CHECK_EQ(std::string(ascendrt::code_name(0)), "ACL_SUCCESS");
+  CHECK_EQ(std::string(ascendrt::code_name(-5)), "unknown code");
+  CHECK(std::string(ascendrt::code_hint(107002)).find("aclrtSetDevice") != std::string::npos);
+}
+
+TEST(generated_codes_are_sorted) {
+  for (size_t i = 1; i < std::size(ascendrt::kCodes); ++i) {
+    CHECK(ascendrt::kCodes[i - 1].value < ascendrt::kCodes[i].value);
+  }
+}
+
+TEST(generated_api_names) {
+  CHECK_EQ(std::string(ascendrt::api_name(ascendrt::ApiId::aclrtMalloc)), "aclrtMalloc");
+  CHECK_EQ(ascendrt::kApiCount, size_t{752});
+}
+
+TEST(generated_socs) {
+  const ascendrt::gen::Soc* soc = ascendrt::gen::find_soc("Ascend910B1");
+  CHECK(soc != nullptr);
+  CHECK_EQ(soc->ai_core, 24);
+  CHECK_EQ(soc->streams, 1984);
+  CHECK(ascendrt::gen::find_soc("Ascend") == nullptr);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) { return ascendrt::test::run_all(argc, argv); }
