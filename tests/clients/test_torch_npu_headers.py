@@ -1,6 +1,6 @@
-"""The vendor headers inside the torch-npu wheel say what our tables say, with the torch_npu overrides.
+"""The vendor headers inside the torch-npu wheel say what our tables say, overrides included.
 
-Compiled, not run: a difference in a value, a layout or a signature is a compile error that names it.
+Compiled, not run: a different value, layout or signature is a compile error that names it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The ABI tables as static asserts against somebody else's headers: those inside the torch-npu wheel.
+"""The ABI tables as static asserts against foreign headers: those inside the torch-npu wheel.
 
 Owns the choice of rows (a header that exists there, a row not marked absent there) and of values
 (the row's `torch_npu` override, else its own). Reads the tables through csrc/abi/model.py alone.
@@ -28,7 +28,7 @@ def load_model() -> Any:
 
 
 def asserts(model: Any, headers: set[str]) -> tuple[str, Counter[str]]:
-    """C++17 text that includes `headers` and asserts every row of them; how many rows of each kind."""
+    """C++17 text that includes `headers` and asserts their rows; how many rows of each kind."""
     lines: list[str] = []
     counts: Counter[str] = Counter()
     for kind, rows in (

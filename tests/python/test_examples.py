@@ -1,0 +1,227 @@
+"""Every public example is compiled and run: C11, C++17, CMake, Python, and the README's blocks."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLES = ROOT / "examples"
+TIMEOUT_S = 300
+ASCENDRT = [sys.executable, "-m", "ascendrt"]
+WARNINGS = ["-Wall", "-Wextra", "-Werror", "-pedantic"]
+OLD_ABI = "-D_GLIBCXX_USE_CXX11_ABI=0"
+
+
+def clean_environment() -> dict[str, str]:
+    """No trace of a toolkit or of our own settings, and a machine of this process tree's own."""
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("ASCEND", "LD_LIBRARY_PATH"))
+    }
+    tools = f"{Path(sys.executable).parent}:{kept.get('PATH', os.defpath)}"
+    return {**kept, "PATH": tools, "ASCENDRT_MACHINE": "private"}
+
+
+def run(*command: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [str(word) for word in command],
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        cwd=cwd,
+        env=clean_environment(),
+        check=False,
+    )
+
+
+def succeed(*command: object, cwd: Path | None = None) -> str:
+    done = run(*command, cwd=cwd)
+    assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def sdk(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tree made by `ascendrt sdk`; the space in its name must not matter."""
+    folder = tmp_path_factory.mktemp("a toolkit") / "sdk"
+    succeed(*ASCENDRT, "sdk", folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def digits_om(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("digits") / "digits.om"
+    succeed(*ASCENDRT, "om", "convert", EXAMPLES / "digits" / "digits.onnx", "-o", path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def answer_to_zeros() -> float:
+    """The first output value for an input of zeros, by onnxruntime: what hello prints."""
+    session = onnxruntime.InferenceSession(
+        EXAMPLES / "digits" / "digits.onnx", providers=["CPUExecutionProvider"]
+    )
+    return float(session.run(None, {"image": np.zeros((1, 1, 8, 8), np.float32)})[0][0, 0])
+
+
+def compiler_of(language: str) -> str:
+    names = (("CC", "cc", "gcc"), ("CXX", "c++", "g++"))[language == "cpp"]
+    found = os.environ.get(names[0]) or shutil.which(names[1]) or shutil.which(names[2])
+    assert found, "a compiler is needed: apt-get install -y g++"
+    return found
+
+
+def build(sdk: Path, language: str, target: Path, *flags: str) -> Path:
+    source = EXAMPLES / language / f"hello.{language}"
+    standard = {"c": "-std=c11", "cpp": "-std=c++17"}[language]
+    link = [f"-L{sdk / 'lib64'}", "-lascendcl"]
+    folders = ["-I", sdk / "include"]
+    compiler = compiler_of(language)
+    succeed(compiler, standard, *WARNINGS, *flags, *folders, source, *link, "-o", target)
+    return target
+
+
+def check_output(text: str, expected: float) -> None:
+    assert "device 0: Ascend910B1" in text
+    assert "copy: 4096 bytes to the device and back" in text
+    assert re.search(r"copy on a stream: 4096 bytes each way, events say \d+\.\d+ ms", text)
+    printed = re.search(r"model output 0 \(.*\): 40 bytes, first value (\S+)", text)
+    assert printed, text
+    assert float(printed[1]) == pytest.approx(expected, abs=1e-5)
+    assert text.rstrip().endswith("done")
+
+
+PROGRAMS = [("c", ()), ("cpp", ()), ("cpp", (OLD_ABI,))]
+
+
+@pytest.mark.parametrize(("language", "flags"), PROGRAMS)
+def test_hello_under_ascendrt_run(
+    sdk: Path,
+    digits_om: Path,
+    answer_to_zeros: float,
+    tmp_path: Path,
+    language: str,
+    flags: tuple[str, ...],
+) -> None:
+    program = build(sdk, language, tmp_path / "hello", *flags)
+    check_output(succeed(*ASCENDRT, "run", "--", program, digits_om), answer_to_zeros)
+
+
+@pytest.mark.parametrize("language", ["c", "cpp"])
+def test_hello_links_libascendcl_alone(sdk: Path, tmp_path: Path, language: str) -> None:
+    program = build(sdk, language, tmp_path / "hello")
+    needed = re.findall(r"NEEDED.*\[(.+?)\]", succeed("readelf", "-d", program))
+    system = ("libc.so", "libstdc++.so", "libgcc_s.so", "libm.so", "ld-linux")
+    assert [name for name in needed if not name.startswith(system)] == ["libascendcl.so"]
+
+
+@pytest.mark.parametrize("language", ["c", "cpp"])
+@pytest.mark.parametrize("script", ["set_env.sh", "bin/setenv.bash"])
+def test_hello_after_sourcing(
+    sdk: Path, digits_om: Path, answer_to_zeros: float, tmp_path: Path, language: str, script: str
+) -> None:
+    """`set -u` on, every variable of the toolkit unset before, sourced twice."""
+    program = build(sdk, language, tmp_path / "hello")
+    shell = 'set -eu; . "$1"; . "$1"; exec "$2" "$3"'
+    text = succeed("bash", "-c", shell, "bash", sdk / script, program, digits_om)
+    check_output(text, answer_to_zeros)
+
+
+@pytest.mark.parametrize("language", ["c", "cpp"])
+def test_hello_says_what_failed(sdk: Path, tmp_path: Path, language: str) -> None:
+    program = build(sdk, language, tmp_path / "hello")
+    done = run(*ASCENDRT, "run", "--", program, tmp_path / "absent.om")
+    assert done.returncode == 1
+    assert "145002" in done.stderr
+    assert "absent.om" in done.stderr, "aclGetRecentErrMsg must name the file"
+    assert "done" not in done.stdout
+
+
+@pytest.mark.parametrize("flags", ["", OLD_ABI])
+@pytest.mark.parametrize("variable", ["ASCEND_TOOLKIT_HOME", "ASCEND_HOME_PATH"])
+def test_cmake_project(
+    sdk: Path,
+    digits_om: Path,
+    answer_to_zeros: float,
+    tmp_path: Path,
+    flags: str,
+    variable: str,
+) -> None:
+    """Configured with one of the two variables alone, built unchanged, run after set_env.sh."""
+    other = {"ASCEND_TOOLKIT_HOME": "ASCEND_HOME_PATH"}.get(variable, "ASCEND_TOOLKIT_HOME")
+    shell = f"""set -eu; . "$1"; unset {other}
+        cmake -S "$2" -B . -DCMAKE_CXX_FLAGS="$3" && cmake --build .
+        . "$1"; ./hello_c "$4"; echo ----; ./hello_cpp "$4" """
+    project = EXAMPLES / "cmake_project"
+    arguments = [sdk / "set_env.sh", project, flags, digits_om]
+    text = succeed("bash", "-c", shell, "bash", *arguments, cwd=tmp_path)
+    first, second = text.split("\n----\n")
+    check_output(first, answer_to_zeros)
+    check_output(second, answer_to_zeros)
+
+
+def test_cmake_project_without_a_toolkit(tmp_path: Path) -> None:
+    done = run("cmake", "-S", EXAMPLES / "cmake_project", "-B", tmp_path)
+    assert done.returncode != 0
+    assert "ascendrt sdk DIR" in done.stderr
+
+
+def test_hello_in_python(digits_om: Path) -> None:
+    text = succeed(sys.executable, EXAMPLES / "hello.py", digits_om, cwd=ROOT)
+    with np.load(EXAMPLES / "digits" / "heldout.npz") as held_out:
+        assert re.fullmatch(rf"Ascend910B1 says {held_out['labels'][0]} \(\d+\.\d%\)\n", text)
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(), re.M | re.S)
+
+
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+SHELL_BLOCKS = [
+    pytest.param(text, id=f"{page.name}-{index}")
+    for page in PAGES
+    for index, text in enumerate(blocks(page, "sh"))
+]
+PYTHON_BLOCKS = [
+    pytest.param(text, id=f"{page.name}-{index}")
+    for page in PAGES
+    for index, text in enumerate(blocks(page, "python"))
+]
+
+
+def test_readme_shows_hello() -> None:
+    shown = blocks(ROOT / "README.md", "python")[0]
+    code = (EXAMPLES / "hello.py").read_text().split('"""\n', 1)[1]
+    assert shown.strip() == code.strip()
+    assert len([line for line in shown.splitlines() if line.strip()]) <= 10
+
+
+@pytest.fixture
+def workplace(tmp_path: Path, digits_om: Path) -> Path:
+    """What the pages assume: the current folder has examples/ and a converted digits.om."""
+    (tmp_path / "examples").symlink_to(EXAMPLES)
+    shutil.copy(digits_om, tmp_path / "digits.om")
+    return tmp_path
+
+
+@pytest.mark.parametrize("text", SHELL_BLOCKS)
+def test_shell_blocks_of_the_pages(text: str, workplace: Path) -> None:
+    """Blocks marked `sh` run as they stand; blocks marked `console` need root or a network."""
+    done = run("bash", "-c", f"set -eu\n{text}", cwd=workplace)
+    assert done.returncode == 0, f"{text}\n{done.stdout}\n{done.stderr}"
+
+
+@pytest.mark.parametrize("text", PYTHON_BLOCKS)
+def test_python_blocks_of_the_pages(text: str, workplace: Path) -> None:
+    done = run(sys.executable, "-c", text, "digits.om", cwd=workplace)
+    assert done.returncode == 0, f"{text}\n{done.stdout}\n{done.stderr}"
