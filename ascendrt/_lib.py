@@ -1,0 +1,193 @@
+"""The only module that touches cffi: calls, checks, buffers, callbacks.
+
+Owns: `lib` (every ABI function by its vendor name; the first one asked for loads the backend), the
+three guards (`call` raises, `check` raises for a code at hand, `check_quiet` warns and never raises)
+and references to what C holds on to. Every call releases the GIL. Must never decide which library
+set is used.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, ClassVar, TypeAlias
+
+from ascendrt import _backend, errors
+
+# A pointer or handle of the ABI: cffi has no static types for them.
+Handle: TypeAlias = Any
+
+
+class _Library:
+    """The ABI functions and constants; a name is looked up once, then it is a plain attribute."""
+
+    def __getattr__(self, name: str) -> Any:
+        _backend.load()
+        from ascendrt._cffi import lib as raw
+
+        value = getattr(raw, name)
+        if callable(value) and not raw.art_has(name.encode()):
+            value = _missing(name)
+        setattr(self, name, value)
+        return value
+
+
+lib = _Library()
+
+
+def _missing(name: str) -> Callable[..., Any]:
+    def raise_missing(*_: object) -> Any:
+        backend = _backend.load()
+        raise errors.MissingSymbolError(
+            name, f"none of the libraries in {backend.directory} has {name}"
+        )
+
+    return raise_missing
+
+
+def has(name: str) -> bool:
+    """True when the loaded libraries have this function. Source: vendors leave functions out."""
+    _backend.load()
+    from ascendrt._cffi import lib as raw
+
+    return bool(raw.art_has(name.encode()))
+
+
+def call(api: str, *arguments: Any, ids: dict[str, object] | None = None) -> None:
+    """Call a function that answers a status.
+
+    `ids` says what the call is about and appears in the error's text.
+
+    Raises: AclError of the right family; MissingSymbolError.
+    """
+    code = getattr(lib, api)(*arguments)
+    if code:
+        raise failure(code, api, **(ids or {}))
+
+
+def check(code: int, api: str, **ids: object) -> None:
+    """Raise AclError unless `code` is 0."""
+    if code:
+        raise failure(code, api, **ids)
+
+
+def check_quiet(code: int, api: str, **ids: object) -> None:
+    """Warn unless `code` is 0; for clean-up, where raising would hide the first error."""
+    if code:
+        warnings.warn(str(failure(code, api, **ids)), RuntimeWarning, stacklevel=2)
+
+
+def failure(code: int, api: str, **ids: object) -> errors.AclError:
+    """Build the exception of a call that just failed on this thread, with the library's own text."""
+    return errors.make(code, api, _recent_text(), **ids)
+
+
+def _recent_text() -> str:
+    from ascendrt._cffi import lib as raw
+
+    return text(raw.aclGetRecentErrMsg())
+
+
+def recent_code() -> int:
+    """Return and clear this thread's last error; for functions that answer no status."""
+    return int(lib.aclrtGetLastError(0)) or 500001
+
+
+def _ffi() -> Any:
+    from ascendrt._cffi import ffi
+
+    return ffi
+
+
+def new(kind: str) -> Handle:
+    """Return a zeroed C object; `kind` ends in `*` or `[n]`. Freed with its last reference."""
+    return _ffi().new(kind)
+
+
+def null() -> Handle:
+    """Return the null pointer."""
+    return _ffi().NULL
+
+
+def text(pointer: Handle) -> str:
+    """Return the text behind a `char *`; empty for null."""
+    ffi = _ffi()
+    if pointer == ffi.NULL:
+        return ""
+    value: bytes = ffi.string(pointer)
+    return value.decode(errors="replace")
+
+
+def address(pointer: Handle) -> int:
+    """Return a pointer as a number."""
+    return int(_ffi().cast("uintptr_t", pointer))
+
+
+def offset(pointer: Handle, size_bytes: int) -> Handle:
+    """Return a pointer moved on by a number of bytes."""
+    ffi = _ffi()
+    return ffi.cast("void *", ffi.cast("char *", pointer) + size_bytes)
+
+
+def readable(data: Any) -> Handle:
+    """Return a pointer to the bytes of a contiguous buffer; valid while the result lives."""
+    return _ffi().from_buffer(data)
+
+
+def writable(data: Any) -> Handle:
+    """Return a pointer for writing into a contiguous buffer; valid while the result lives.
+
+    Raises: ValueError when the buffer is read-only or not contiguous.
+    """
+    try:
+        return _ffi().from_buffer(data, require_writable=True)
+    except (BufferError, ValueError) as error:
+        raise ValueError(f"the target array must be writable and contiguous: {error}") from error
+
+
+class Callback:
+    """A Python function that C may call; it lives until `release`.
+
+    An exception inside cannot cross C: it is kept in `error` and reported as a warning.
+    Threads: runs on whatever thread C calls from, which then takes the GIL.
+    """
+
+    _alive: ClassVar[set[Callback]] = set()
+
+    def __init__(self, kind: str, function: Callable[..., Any]) -> None:
+        self.error: BaseException | None = None
+        self.pointer: Handle = _ffi().callback(kind, function, onerror=self._keep)
+        Callback._alive.add(self)
+
+    def _keep(self, kind: Any, error: BaseException, trace: Any) -> None:
+        self.error = error
+        warnings.warn(f"a callback raised {error!r}", RuntimeWarning, stacklevel=2)
+
+    def release(self) -> None:
+        """Let go; C must not call any more."""
+        Callback._alive.discard(self)
+
+
+def current_context() -> Handle | None:
+    """Return the calling thread's context, or None when it has none."""
+    handle = new("aclrtContext *")
+    return handle[0] if lib.aclrtGetCurrentContext(handle) == 0 else None
+
+
+@contextmanager
+def in_context(context: Handle | None) -> Iterator[None]:
+    """Make a context current for the block, then give the thread its own one back.
+
+    A thread that had none keeps `context`: the ABI has no way to take it off again.
+    """
+    before = current_context()
+    if context is None or before == context:
+        yield
+        return
+    call("aclrtSetCurrentContext", context)
+    try:
+        yield
+    finally:
+        if before is not None:
+            check_quiet(lib.aclrtSetCurrentContext(before), "aclrtSetCurrentContext")

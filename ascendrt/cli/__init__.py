@@ -1,0 +1,62 @@
+"""The `ascendrt` command: one module per subcommand, imported when it is asked for.
+
+Owns: parsing, exit codes and the form of error texts. Exit codes: 0 done, 1 refused or failed,
+2 wrong usage; `run` gives the exit code of the command it ran. A user's mistake never shows a
+traceback (ASCENDRT_TRACEBACK=1 shows it to whoever hunts a bug of ours).
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Sequence
+from importlib import import_module
+
+from ascendrt.errors import AscendrtError
+
+Command = Callable[[argparse.Namespace], int]
+
+_COMMANDS = {
+    "info": "show the backend, its libraries, devices, chip and memory",
+    "coverage": "show how much of the ABI the emulator implements",
+    "env": "print shell lines that put the emulator's libraries in place",
+    "run": "run a program on the emulator",
+    "om": "convert, describe and run offline models",
+    "sdk": "write a folder that CANN projects can build and run against",
+}
+
+
+class CommandError(AscendrtError):
+    """A request that cannot be done; the text is shown as it is."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one subcommand and return the exit code."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    options = _parser(arguments).parse_args(arguments)
+    command: Command = options.command
+    try:
+        return command(options)
+    except (AscendrtError, OSError, ValueError, TypeError) as error:
+        if os.environ.get("ASCENDRT_TRACEBACK"):
+            raise
+        print(f"ascendrt: error: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+
+
+def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
+    """Build the parser; only the module of the wanted subcommand is imported."""
+    from ascendrt import __version__
+
+    parser = argparse.ArgumentParser(prog="ascendrt", description="AscendCL runtime and emulator")
+    parser.add_argument("--version", action="version", version=f"ascendrt {__version__}")
+    chosen = parser.add_subparsers(required=True, metavar="COMMAND")
+    wanted = next((word for word in arguments if not word.startswith("-")), None)
+    for name, summary in _COMMANDS.items():
+        sub = chosen.add_parser(name, help=summary, description=summary)
+        if name == wanted:
+            import_module(f"ascendrt.cli.{name}").configure(sub)
+    return parser

@@ -1,0 +1,119 @@
+"""`ascendrt info`: which libraries are in use and what they say of the devices."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import sys
+
+from ascendrt import __version__, _backend, _lib
+from ascendrt.device import Device, device_count, soc_name
+from ascendrt.errors import AclError, MissingSymbolError
+
+_NOT_REPORTED = "not reported by this backend"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.set_defaults(command=command)
+
+
+def command(options: argparse.Namespace) -> int:
+    """Print the facts; 1 when there is no device to use."""
+    facts = collect()
+    if options.json:
+        print(json.dumps(facts, indent=1))
+    else:
+        print("\n".join(_lines(facts)))
+    return 0 if facts["device_count"] else 1
+
+
+def collect() -> dict[str, object]:
+    """Gather everything; loads the backend and opens each device once."""
+    backend = _backend.load()
+    try:
+        count, problem = device_count(), ""
+    except AclError as error:
+        count, problem = 0, str(error)
+    return {
+        "backend": backend.kind,
+        "chosen_because": backend.origin,
+        "library_dir": str(backend.directory),
+        "libraries": list(backend.libraries),
+        "tried": [str(attempt) for attempt in backend.attempts],
+        "versions": _versions(),
+        "soc": soc_name(),
+        "device_count": count,
+        "device_problem": problem,
+        "devices": [_device(index) for index in range(count)],
+        "page_kind": _page_kind(backend),
+    }
+
+
+def _versions() -> dict[str, str]:
+    return {
+        "ascendrt": __version__,
+        "interface": _interface_version(),
+        "python": platform.python_version(),
+        "platform": f"{sys.platform} {platform.machine()}",
+    }
+
+
+def _interface_version() -> str:
+    parts = [_lib.new("int32_t *") for _ in range(3)]
+    try:
+        _lib.call("aclrtGetVersion", *parts)
+    except MissingSymbolError:
+        return _NOT_REPORTED
+    return ".".join(str(int(part[0])) for part in parts)
+
+
+def _device(index: int) -> dict[str, object]:
+    try:
+        with Device(index) as device:
+            memory = device.memory()
+    except AclError as error:
+        return {"index": index, "problem": str(error)}
+    return {
+        "index": index,
+        "memory_total_bytes": memory.total_bytes,
+        "memory_free_bytes": memory.free_bytes,
+    }
+
+
+def _page_kind(backend: _backend.Backend) -> str:
+    return backend.page_kind() or _NOT_REPORTED
+
+
+def _lines(facts: dict[str, object]) -> list[str]:
+    versions = facts["versions"]
+    devices = facts["devices"]
+    assert isinstance(versions, dict) and isinstance(devices, list)
+    lines = [
+        f"backend      {facts['backend']} ({facts['chosen_because']})",
+        f"libraries    {facts['library_dir']}",
+        *(f"tried        {attempt}" for attempt in _list(facts["tried"])),
+        "versions     " + ", ".join(f"{name} {value}" for name, value in versions.items()),
+        f"chip         {facts['soc'] or 'unknown'}",
+        f"pages        {facts['page_kind']}",
+        f"devices      {facts['device_count']}",
+    ]
+    if facts["device_problem"]:
+        lines.append(f"problem      {facts['device_problem']}")
+    for device in devices:
+        lines.append(_device_line(device))
+    return lines
+
+
+def _device_line(device: dict[str, object]) -> str:
+    if "problem" in device:
+        return f"  device {device['index']}   {device['problem']}"
+    total = int(str(device["memory_total_bytes"])) / 2**30
+    free = int(str(device["memory_free_bytes"])) / 2**30
+    return f"  device {device['index']}   {total:.1f} GiB, {free:.1f} GiB free"
+
+
+def _list(value: object) -> list[object]:
+    return list(value) if isinstance(value, list) else []

@@ -1,0 +1,191 @@
+"""`ascendrt om convert|info|run`: thin calls of the converter and the model functions."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ascendrt.cli import CommandError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from ascendrt.model import Model, TensorSpec
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the three actions and their options."""
+    actions = parser.add_subparsers(required=True, metavar="ACTION")
+    convert = actions.add_parser("convert", help="make an OM file from an ONNX file")
+    convert.add_argument("onnx", type=Path, metavar="NET.onnx")
+    convert.add_argument("-o", "--output", type=Path, required=True, metavar="NET.om")
+    convert.add_argument("--soc", metavar="NAME", help="chip to build for (default Ascend910B1)")
+    convert.add_argument(
+        "--input-shape",
+        metavar="NAME:1,3,48,192[;NAME:...]",
+        help="fix the open dimensions of inputs",
+    )
+    convert.set_defaults(command=convert_command)
+    info = actions.add_parser("info", help="show inputs, outputs and sizes of an OM file")
+    info.add_argument("om", type=Path, metavar="NET.om")
+    info.add_argument("--json", action="store_true", help="print one JSON object")
+    info.set_defaults(command=info_command)
+    run = actions.add_parser("run", help="run an OM file once on arrays from .npy files")
+    run.add_argument("om", type=Path, metavar="NET.om")
+    run.add_argument(
+        "--input",
+        action="append",
+        default=[],
+        metavar="[NAME=]FILE.npy",
+        help="one per input, in order, or by name",
+    )
+    run.add_argument("--out", type=Path, required=True, metavar="DIR")
+    run.add_argument("--device", type=int, default=0, metavar="N")
+    run.set_defaults(command=run_command)
+
+
+def convert_command(options: argparse.Namespace) -> int:
+    """Convert; nothing is written on failure."""
+    from ascendrt import _ctl
+
+    _require_file(options.onnx)
+    if not options.output.absolute().parent.is_dir():
+        raise CommandError(f"no folder {options.output.absolute().parent} to write the model into")
+    notes = _ctl.convert(options.onnx, options.output, converter_options(options))
+    if notes:
+        print(notes)
+    size = options.output.stat().st_size
+    print(f"wrote {options.output} ({size} bytes)")
+    return 0
+
+
+def converter_options(options: argparse.Namespace) -> str:
+    """Return the options as the converter wants them: one JSON object."""
+    wanted: dict[str, object] = {}
+    if options.soc:
+        wanted["soc"] = options.soc
+    if options.input_shape:
+        wanted["input_shape"] = parse_shapes(options.input_shape)
+    return json.dumps(wanted)
+
+
+def parse_shapes(text: str) -> dict[str, list[int]]:
+    """Parse "a:1,3,224,224;b:1,8". The last colon separates, so names may hold colons.
+
+    Raises: CommandError that shows the wanted form.
+    """
+    shapes: dict[str, list[int]] = {}
+    for part in text.split(";"):
+        name, colon, dims = part.rpartition(":")
+        if not colon or not name or not re.fullmatch(r"\d+(,\d+)*", dims.replace(" ", "")):
+            raise CommandError(f"--input-shape: {part!r} is not of the form NAME:1,3,48,192")
+        shapes[name.strip()] = [int(size) for size in dims.split(",")]
+    return shapes
+
+
+def info_command(options: argparse.Namespace) -> int:
+    """Describe a file without loading it."""
+    facts = describe(options.om)
+    if options.json:
+        print(json.dumps(facts, indent=1))
+        return 0
+    print(f"{options.om}: {facts['file_bytes']} bytes")
+    print(f"work memory {facts['work_bytes']} bytes, weights {facts['weight_bytes']} bytes")
+    for side in ("inputs", "outputs"):
+        for index, spec in enumerate(_rows(facts[side])):
+            shape = ",".join(str(size) for size in spec["shape"])
+            print(
+                f"{side[:-1]} {index}: {spec['name']} {spec['dtype']} [{shape}] {spec['format']} "
+                f"{spec['size_bytes']} bytes"
+            )
+    return 0
+
+
+def describe(path: Path) -> dict[str, object]:
+    """Return inputs, outputs, memory needs and size of an OM file."""
+    from ascendrt.device import init
+    from ascendrt.model import Description, required_memory
+
+    _require_file(path)
+    init()
+    work, weights = required_memory(path)
+    with Description() as description:
+        description.of_file(path)
+        inputs, outputs = description.specs("Input"), description.specs("Output")
+    return {
+        "file": str(path),
+        "file_bytes": path.stat().st_size,
+        "work_bytes": work,
+        "weight_bytes": weights,
+        "inputs": [asdict(spec) for spec in inputs],
+        "outputs": [asdict(spec) for spec in outputs],
+    }
+
+
+def run_command(options: argparse.Namespace) -> int:
+    """Run once; one .npy file per output in --out, named by index and output name."""
+    import numpy as np
+
+    from ascendrt.device import Device
+    from ascendrt.model import Model
+
+    _require_file(options.om)
+    with Device(options.device), Model(options.om) as model:
+        arrays = [_read_array(path) for path in input_files(options.input, model)]
+        results = model(*arrays)
+        options.out.mkdir(parents=True, exist_ok=True)
+        for index, (spec, result) in enumerate(zip(model.outputs, results, strict=True)):
+            target = options.out / output_name(index, spec)
+            np.save(target, result)
+            print(f"wrote {target} {result.dtype} {list(result.shape)}")
+    return 0
+
+
+def input_files(words: list[str], model: Model) -> list[Path]:
+    """Match --input words with the inputs of the model, in its order.
+
+    Raises: CommandError that lists the model's inputs.
+    """
+    names = [spec.name for spec in model.inputs]
+    wanted = ", ".join(f"{spec.name} {spec.dtype} {list(spec.shape)}" for spec in model.inputs)
+    named = {name: word[len(name) + 1 :] for word in words for name in names
+             if word.startswith(f"{name}=")}  # fmt: skip
+    if len(words) != len(names):
+        raise CommandError(
+            f"the model has {len(names)} input(s): {wanted}; give --input once for each"
+        )
+    if named and len(named) != len(names):
+        raise CommandError(f"name every input or none; the inputs are {wanted}")
+    return [Path(named[name]) for name in names] if named else [Path(word) for word in words]
+
+
+def output_name(index: int, spec: TensorSpec) -> str:
+    """Return a file name for an output: its index and its name without awkward characters."""
+    return f"{index}_{re.sub(r'[^A-Za-z0-9._-]+', '_', spec.name) or 'output'}.npy"
+
+
+def _read_array(path: Path) -> np.ndarray[Any, Any]:
+    import numpy as np
+
+    _require_file(path)
+    try:
+        array = np.load(path, allow_pickle=False)
+    except (ValueError, EOFError) as error:
+        raise CommandError(f"{path} is no .npy file: {error}") from error
+    if not isinstance(array, np.ndarray):
+        raise CommandError(f"{path} holds several arrays (.npz); give one .npy file per input")
+    return array
+
+
+def _require_file(path: Path) -> None:
+    if not path.is_file():
+        kind = "is a folder, not a file" if path.is_dir() else "does not exist"
+        raise CommandError(f"{path} {kind}")
+
+
+def _rows(value: object) -> list[dict[str, Any]]:
+    return value if isinstance(value, list) else []

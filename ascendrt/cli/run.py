@@ -1,0 +1,72 @@
+"""`ascendrt run -- CMD`: replaces itself with CMD, with the emulator's libraries first in line.
+
+Must never change what the user set on purpose, except the library path and the backend.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+from collections.abc import Mapping
+
+from ascendrt._backend import package_lib_dir
+
+_VARIABLES = {
+    "devices": "ASCENDRT_DEVICES",
+    "soc": "ASCENDRT_SOC",
+    "hbm_size": "ASCENDRT_HBM_SIZE",
+    "memory": "ASCENDRT_DEVICE_MEMORY",
+    "machine": "ASCENDRT_MACHINE",
+}
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.usage = "ascendrt run [options] -- CMD [ARG ...]"
+    parser.add_argument("--devices", metavar="N", help="number of devices (default 1)")
+    parser.add_argument("--soc", metavar="NAME", help="chip name (default Ascend910B1)")
+    parser.add_argument("--hbm-size", metavar="SIZE", help="device memory, such as 4G")
+    parser.add_argument(
+        "--memory",
+        choices=["strict", "open"],
+        help="open: device pointers are readable by the host, as on a board",
+    )
+    parser.add_argument(
+        "--machine",
+        metavar="NAME",
+        help="emulated machine shared by processes of that name; private = this process tree",
+    )
+    parser.add_argument("cmd", nargs=argparse.REMAINDER, metavar="-- CMD [ARG ...]")
+    parser.set_defaults(command=command, parser=parser)
+
+
+def command(options: argparse.Namespace) -> int:
+    """Run the command; returns only when it could not be started."""
+    words = options.cmd[1:] if options.cmd[:1] == ["--"] else options.cmd
+    if not words:
+        options.parser.error("say what to run: ascendrt run -- ./program arguments")
+    environ = environment(os.environ, vars(options))
+    program = shutil.which(words[0], path=environ.get("PATH"))
+    if program is None:
+        kind = "is no program" if os.path.exists(words[0]) else "was not found"
+        hint = " (is it executable? for a script say: python3 script.py)"
+        print(f"ascendrt run: {words[0]} {kind}{hint}", file=sys.stderr)
+        return 126 if os.path.exists(words[0]) else 127
+    sys.stdout.flush()
+    os.execve(program, words, environ)
+
+
+def environment(base: Mapping[str, str], options: Mapping[str, object]) -> dict[str, str]:
+    """Return the environment of the program: `base`, our libraries first, the chosen settings."""
+    environ = dict(base)
+    libraries = str(package_lib_dir())
+    before = environ.get("LD_LIBRARY_PATH")
+    environ["LD_LIBRARY_PATH"] = f"{libraries}:{before}" if before else libraries
+    environ["ASCENDRT_BACKEND"] = "emu"
+    for option, variable in _VARIABLES.items():
+        value = options.get(option)
+        if value is not None:
+            environ[variable] = str(value)
+    return environ

@@ -1,0 +1,88 @@
+"""`ascendrt sdk DIR`: a folder of the shape that CANN projects look for. Loads no library.
+
+Owns: the shape of that folder. Libraries are copied, so that it works away from this installation;
+the names beside `include` and `lib64` are links, because projects spell those two in several ways.
+"""
+
+from __future__ import annotations
+
+import argparse
+import platform
+import shlex
+import shutil
+from pathlib import Path
+
+from ascendrt._backend import package_include_dir, package_lib_dir
+from ascendrt.cli import CommandError
+
+_STAMP = ".ascendrt-sdk"
+
+_SET_ENV = """\
+# Source this file: it makes programs build against, and run on, the ascendrt emulator.
+ASCEND_HOME_PATH={root}
+if [ -n "${{BASH_SOURCE:-}}" ]; then
+    ASCEND_HOME_PATH=$(cd "$(dirname "${{BASH_SOURCE:-}}")" && pwd)
+fi
+export ASCEND_HOME_PATH
+export ASCEND_TOOLKIT_HOME="${{ASCEND_HOME_PATH}}"
+export LD_LIBRARY_PATH="${{ASCEND_HOME_PATH}}/lib64${{LD_LIBRARY_PATH:+:${{LD_LIBRARY_PATH}}}}"
+export PATH="${{ASCEND_HOME_PATH}}/bin${{PATH:+:${{PATH}}}}"
+export ASCENDRT_BACKEND="${{ASCENDRT_BACKEND:-emu}}"
+"""
+
+_SETENV_BASH = """\
+# Source this file with bash; the same as ../set_env.sh.
+. "$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)/set_env.sh"
+"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument("directory", type=Path, metavar="DIR", help="new or earlier sdk folder")
+    parser.set_defaults(command=command)
+
+
+def command(options: argparse.Namespace) -> int:
+    """Write the folder and say how to use it."""
+    root: Path = options.directory.absolute()
+    write(root)
+    print(f"wrote {root}; now: source {shlex.quote(str(root / 'set_env.sh'))}")
+    return 0
+
+
+def write(root: Path) -> None:
+    """Write headers, libraries and scripts below `root`.
+
+    Raises: CommandError when the folder holds something else.
+    """
+    if (
+        root.exists()
+        and not (root / _STAMP).is_file()
+        and (not root.is_dir() or any(root.iterdir()))
+    ):
+        raise CommandError(f"{root} exists and is no ascendrt sdk; name a new folder")
+    root.mkdir(parents=True, exist_ok=True)
+    (root / _STAMP).write_text("written by `ascendrt sdk`\n", encoding="utf-8")
+    _replace(package_include_dir(), root / "include")
+    _replace(package_lib_dir(), root / "lib64")
+    (root / "bin").mkdir(exist_ok=True)
+    quoted = shlex.quote(str(root))
+    (root / "set_env.sh").write_text(_SET_ENV.format(root=quoted), encoding="utf-8")
+    (root / "bin" / "setenv.bash").write_text(_SETENV_BASH, encoding="utf-8")
+    for name in ("runtime", "acllib", f"{platform.machine()}-linux"):
+        (root / name).mkdir(exist_ok=True)
+        for part in ("include", "lib64"):
+            _link(root / name / part, Path("..") / part)
+    _link(root / "lib64" / "stub", Path("."))
+    _link(root / "devlib", Path("lib64"))
+
+
+def _replace(source: Path, target: Path) -> None:
+    if target.exists():
+        shutil.rmtree(target)
+    shutil.copytree(source, target, ignore=shutil.ignore_patterns("libascendrt_bind*"))
+
+
+def _link(path: Path, target: Path) -> None:
+    if not path.is_symlink():
+        path.symlink_to(target)

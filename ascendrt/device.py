@@ -1,0 +1,168 @@
+"""The runtime's life, devices and contexts.
+
+Owns: the one implicit aclInit of a process, references to primary contexts, explicit contexts.
+Must never know whether the device is real or emulated.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+from dataclasses import dataclass
+
+from ascendrt import _lib
+from ascendrt._gen.enums import aclrtMemAttr
+from ascendrt._lib import call, check, lib
+from ascendrt._owned import Owned
+
+_REPEATED_INIT = 100002
+_MEMORY_KINDS = (int(aclrtMemAttr.ACL_HBM_MEM), int(aclrtMemAttr.ACL_DDR_MEM))
+
+_lock = threading.Lock()
+_initialised = False
+
+
+@dataclass(frozen=True)
+class MemoryInfo:
+    """Device memory in bytes."""
+
+    free_bytes: int
+    total_bytes: int
+
+
+def init(config: str | os.PathLike[str] | None = None) -> None:
+    """Initialise the runtime; optional, because the first Device does it.
+
+    `config` is a JSON file in the form of aclInit. A runtime that somebody else initialised in this
+    process (a framework, the acl module) is used as it is.
+
+    Raises: AclError (missing or malformed file, second round with another configuration).
+    Source: semantics of aclInit.
+    """
+    global _initialised
+    with _lock:
+        if _initialised:
+            return
+        path = _lib.null() if config is None else os.fsencode(config)
+        code = lib.aclInit(path)
+        if code != _REPEATED_INIT:
+            check(code, "aclInit", config=config)
+            atexit.register(_finalize_at_exit)
+        _initialised = True
+
+
+def finalize() -> None:
+    """Finalise the runtime; every object must be closed before. Without `init` it does nothing.
+
+    Raises: AclError.
+    """
+    global _initialised
+    with _lock:
+        if not _initialised:
+            return
+        _initialised = False
+        atexit.unregister(_finalize_at_exit)
+        call("aclFinalize")
+
+
+def _finalize_at_exit() -> None:
+    if _initialised:
+        _lib.check_quiet(lib.aclFinalize(), "aclFinalize")
+
+
+def device_count() -> int:
+    """Return how many devices this process may use (ASCEND_RT_VISIBLE_DEVICES applies).
+
+    Raises: AclError, for example 207004 when the visible list names no device.
+    """
+    count = _lib.new("uint32_t *")
+    call("aclrtGetDeviceCount", count)
+    return int(count[0])
+
+
+def soc_name() -> str:
+    """Return the name of the chip, such as Ascend910B1; empty when the runtime cannot tell."""
+    return _lib.text(lib.aclrtGetSocName())
+
+
+class Device(Owned):
+    """A device made current on the calling thread; closing drops that reference.
+
+    Raises: AclError 107001 for an id outside [0, device_count()).
+    Source: aclrtSetDevice, aclrtResetDevice: one reference to the primary context per object.
+    """
+
+    def __init__(self, index: int = 0) -> None:
+        init()
+        code = lib.aclrtSetDevice(index)
+        if code:
+            raise _lib.failure(code, "aclrtSetDevice", device=index, devices=_count_or_unknown())
+        self.index = index
+        self._closed = False
+        self._context = _lib.current_context()
+
+    def __repr__(self) -> str:
+        return f"Device({self.index})"
+
+    def _release(self) -> None:
+        call("aclrtResetDevice", self.index, ids={"device": self.index})
+
+    def use(self) -> None:
+        """Make this device current on the calling thread (its primary context)."""
+        self._require_open()
+        call("aclrtSetCurrentContext", self._context, ids={"device": self.index})
+
+    def synchronize(self) -> None:
+        """Wait for all streams of the calling thread's current context.
+
+        Raises: AclError of a task that failed.
+        """
+        self._require_open()
+        call("aclrtSynchronizeDevice", ids={"device": self.index})
+
+    def memory(self) -> MemoryInfo:
+        """Return free and total device memory; needs this device to be current.
+
+        Units: bytes. Chips without HBM answer for DDR.
+        """
+        self._require_open()
+        free, total = _lib.new("size_t *"), _lib.new("size_t *")
+        for kind in _MEMORY_KINDS:
+            call("aclrtGetMemInfo", kind, free, total, ids={"device": self.index})
+            if total[0]:
+                break
+        return MemoryInfo(int(free[0]), int(total[0]))
+
+
+class Context(Owned):
+    """An explicit context on a device, current on the creating thread.
+
+    Raises: AclError 107001 for a bad device id.
+    Source: aclrtCreateContext: owns a default stream, works without a Device object.
+    """
+
+    def __init__(self, device: Device | int = 0) -> None:
+        init()
+        index = device if isinstance(device, int) else device.index
+        handle = _lib.new("aclrtContext *")
+        call("aclrtCreateContext", handle, index, ids={"device": index})
+        self.device_index = index
+        self._handle = handle[0]
+        self._closed = False
+
+    def __repr__(self) -> str:
+        return f"Context(device={self.device_index})"
+
+    def _release(self) -> None:
+        call("aclrtDestroyContext", self._handle, ids={"device": self.device_index})
+
+    def use(self) -> None:
+        """Make this context current on the calling thread."""
+        self._require_open()
+        call("aclrtSetCurrentContext", self._handle, ids={"device": self.device_index})
+
+
+def _count_or_unknown() -> int | str:
+    count = _lib.new("uint32_t *")
+    return int(count[0]) if lib.aclrtGetDeviceCount(count) == 0 else "unknown"
