@@ -255,10 +255,10 @@ _STUB_ANSWERS = {
     "void": "abi::stub_called(ApiId::{name});",
 }
 _CXX_ANSWERS = {
-    "status": ("uint32_t", "()", "return abi::stub_cxx_status({name});"),
-    "false": ("bool", "()", "abi::stub_cxx_called({name});\n  return false;"),
-    "void": ("void", "()", "abi::stub_cxx_called({name});"),
-    "object": ("void", "(void* self)", "abi::stub_cxx_called({name});\n  std::memset(self, 0, 16);"),
+    "status": ("uint32_t", "()", "return abi::stub_cxx_status({name}, said);"),
+    "false": ("bool", "()", "abi::stub_cxx_called({name}, said);\n  return false;"),
+    "void": ("void", "()", "abi::stub_cxx_called({name}, said);"),
+    "object": ("void", "(void* self)", "abi::stub_cxx_called({name}, said);\n  std::memset(self, 0, 16);"),
 }
 
 
@@ -275,10 +275,14 @@ def emit_stubs(model: Model) -> str:
         if symbol.emu == "stub":
             ret, params, body = _CXX_ANSWERS[symbol.answers]
             text = body.format(name=json.dumps(symbol.sig))
-            cxx.append(f"ART_ENTRY {ret} art_emu_{symbol.mangled}{params} {{\n  {text}\n}}")
+            said = "static std::atomic<bool> said{false};"
+            cxx.append(
+                f"ART_ENTRY {ret} art_emu_{symbol.mangled}{params} {{\n  {said}\n  {text}\n}}"
+            )
     cxx_text = "\n".join(cxx)
     return f"""// {NOTICE}
 // Bodies of the functions that a known client links but nothing implements: each says so once and answers "no".
+#include <atomic>
 #include <cstring>
 
 #include "abi/stub.hpp"

@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 
 import emit_core as core
+import emit_facades as facades
 import model as abi
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -30,6 +31,7 @@ def outputs(model: abi.Model) -> dict[str, str]:
         "emulator/gen/stubs.cpp": core.emit_stubs(model),
         "emulator/gen/export.map": core.emit_export_map(model),
     }
+    files |= {f"emulator/gen/facades/{n}": t for n, t in facades.emit_facades(model).items()}
     return files
 
 

@@ -39,11 +39,13 @@ base::Code stub_status(ApiId api) noexcept {
   }
 }
 
-// A handful of names, each called a few times per process: saying it each time is fine and needs no state.
-void stub_cxx_called(const char* signature) noexcept { say(signature); }
+void stub_cxx_called(const char* signature, std::atomic<bool>& said) noexcept {
+  // relaxed: only decides who prints.
+  if (!said.exchange(true, std::memory_order_relaxed)) say(signature);
+}
 
-uint32_t stub_cxx_status(const char* signature) noexcept {
-  say(signature);
+uint32_t stub_cxx_status(const char* signature, std::atomic<bool>& said) noexcept {
+  stub_cxx_called(signature, said);
   return static_cast<uint32_t>(kNotSupported);
 }
 

@@ -2,6 +2,7 @@
 // Owns: the "said once" notes and the call counts. Must never answer success for a status.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 
 #include "base/error.hpp"
@@ -13,9 +14,9 @@ namespace ascendrt::abi {
 void stub_called(ApiId api) noexcept;
 // Same, and sets the thread's error: answers 207000.
 base::Code stub_status(ApiId api) noexcept;
-// The same two for C++ entries, named by their signature (a string literal).
-void stub_cxx_called(const char* signature) noexcept;
-uint32_t stub_cxx_status(const char* signature) noexcept;
+// The same two for C++ entries, named by their signature; `said` is the entry's own flag.
+void stub_cxx_called(const char* signature, std::atomic<bool>& said) noexcept;
+uint32_t stub_cxx_status(const char* signature, std::atomic<bool>& said) noexcept;
 // How often a stub was called in this process.
 uint64_t stub_calls(ApiId api) noexcept;
 
