@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import torch_npu_asserts
 
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 COMPILE_TIMEOUT_S = 300
 # What the tables hold for headers of that wheel; fewer asserts mean that the choice of rows broke.
 LEAST = {"enum value": 600, "constant": 350, "layout": 400, "signature": 650}
@@ -35,13 +36,17 @@ def headers_of(model: Any, include: Path) -> set[str]:
 
 def compile_text(text: str, include: Path, folder: Path) -> str:
     """What the compiler complains about; empty when the text is accepted."""
-    compiler = shutil.which("c++") or shutil.which("g++")
-    assert compiler, "a C++ compiler is needed: apt-get install -y g++"
     source = folder / "asserts.cpp"
     source.write_text(text)
-    folders = [f"-I{include}", f"-I{include / 'acl'}"]
+    return compile_file(source, include, "-std=c++17", "-w")
+
+
+def compile_file(source: Path, include: Path, *flags: str) -> str:
+    compiler = shutil.which("g++")
+    assert compiler, "a C++ compiler is needed: apt-get install -y g++"
+    folders = ["-isystem", str(include), "-isystem", str(include / "acl")]
     done = subprocess.run(
-        [compiler, "-std=c++17", "-fsyntax-only", "-w", *folders, str(source)],
+        [compiler, "-fsyntax-only", *flags, *folders, str(source)],
         capture_output=True,
         text=True,
         timeout=COMPILE_TIMEOUT_S,
@@ -86,3 +91,15 @@ def test_overrides_are_needed(model: Any, include: Path, tmp_path: Path) -> None
     complaints = compile_text(text, include, tmp_path)
     for name in ("107045", "107046", "ACL_PLATFORM_"):
         assert name in complaints
+
+
+@pytest.mark.parametrize(
+    ("program", "flags"),
+    [("c/hello.c", ("-x", "c", "-std=c11")), ("cpp/hello.cpp", ("-std=c++17",))],
+)
+def test_examples_compile_with_the_vendor_headers(
+    include: Path, program: str, flags: tuple[str, ...]
+) -> None:
+    """Our examples need nothing that only our headers have."""
+    complaints = compile_file(EXAMPLES / program, include, *flags, "-Wall", "-Wextra", "-Werror")
+    assert not complaints, complaints[:6000]
