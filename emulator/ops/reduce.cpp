@@ -1,0 +1,184 @@
+// Owns: reductions, arg-max, softmax. Must never: depend on the number of threads.
+#include "ops/reduce.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <string>
+#include <type_traits>
+
+namespace ascendrt::ops {
+namespace {
+
+// The kept and the reduced dims of a tensor with their element steps.
+struct Split {
+  std::array<int64_t, Shape::kMaxRank> kept{}, kept_step{}, gone{}, gone_step{};
+  size_t kept_rank = 0, gone_rank = 0;
+  int64_t outputs = 1, inputs = 1;  // results; elements behind one result
+};
+
+Split split_axes(const Shape& shape, std::span<const size_t> axes) {
+  Split split;
+  int64_t step = shape.elements();
+  for (size_t i = 0; i < shape.rank(); ++i) {
+    step = shape[i] == 0 ? 0 : step / shape[i];
+    if (axes.empty() || std::find(axes.begin(), axes.end(), i) != axes.end()) {
+      split.gone[split.gone_rank] = shape[i];
+      split.gone_step[split.gone_rank++] = step;
+      split.inputs *= shape[i];
+    } else {
+      split.kept[split.kept_rank] = shape[i];
+      split.kept_step[split.kept_rank++] = step;
+      split.outputs *= shape[i];
+    }
+  }
+  return split;
+}
+
+int64_t offset_of(int64_t index, const std::array<int64_t, Shape::kMaxRank>& dims,
+                  const std::array<int64_t, Shape::kMaxRank>& steps, size_t rank) {
+  int64_t offset = 0;
+  for (size_t i = rank; i-- > 0;) {
+    offset += index % dims[i] * steps[i];
+    index /= dims[i];
+  }
+  return offset;
+}
+
+// Calls f(value) for the elements behind one result, in memory order of the reduced dims.
+template <class T, class F>
+void visit(const Split& s, const T* x, F&& f) {
+  const size_t inner = s.gone_rank;
+  if (inner == 0) return f(*x);
+  const int64_t run = s.gone[inner - 1];
+  const int64_t step = s.gone_step[inner - 1];
+  for (int64_t i = 0; i < s.inputs; i += run) {
+    const T* p = x + offset_of(i / run, s.gone, s.gone_step, inner - 1);
+    for (int64_t j = 0; j < run; ++j) f(p[j * step]);
+  }
+}
+
+template <class T>
+T reduce_one(Reduce op, const Split& s, const T* x) {
+  using Sum = std::conditional_t<std::is_floating_point_v<T>, double, uint64_t>;
+  Sum sum = op == Reduce::kProd ? 1 : 0;
+  T best{};
+  bool first = true;
+  visit(s, x, [&](T v) {
+    const auto wide = static_cast<Sum>(v);
+    switch (op) {
+      case Reduce::kSum:
+      case Reduce::kMean:
+        sum += wide;
+        break;
+      case Reduce::kProd:
+        sum *= wide;
+        break;
+      case Reduce::kL1:
+        sum += v < 0 ? Sum{0} - wide : wide;
+        break;
+      case Reduce::kSumSquare:
+      case Reduce::kL2:
+        sum += wide * wide;
+        break;
+      case Reduce::kMax:
+        best = first || v > best || v != v ? v : best;
+        break;
+      case Reduce::kMin:
+        best = first || v < best || v != v ? v : best;
+        break;
+    }
+    first = false;
+  });
+  if (op == Reduce::kMax || op == Reduce::kMin) return best;
+  if (op == Reduce::kL2) return static_cast<T>(std::sqrt(static_cast<double>(sum)));
+  if (op != Reduce::kMean) return static_cast<T>(sum);
+  if constexpr (std::is_floating_point_v<T>) {
+    return static_cast<T>(sum / static_cast<double>(s.inputs));
+  } else {
+    return s.inputs == 0 ? T{0} : static_cast<T>(static_cast<int64_t>(sum) / s.inputs);
+  }
+}
+
+template <class T>
+void reduce_as(Reduce op, const Split& s, const TensorView& x, const TensorView& y,
+               const Exec& exec) {
+  const T* from = x.as<const T>();
+  T* to = y.as<T>();
+  const int64_t grain = std::max<int64_t>(1, 4096 / std::max<int64_t>(1, s.inputs));
+  parallel_ranges(exec, s.outputs, grain, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      to[i] = reduce_one(op, s, from + offset_of(i, s.kept, s.kept_step, s.kept_rank));
+    }
+  });
+}
+
+}  // namespace
+
+bool reduce_takes(aclDataType dtype) {
+  return dtype == ACL_FLOAT || dtype == ACL_INT32 || dtype == ACL_INT64;
+}
+
+void reduce(Reduce op, const TensorView& x, std::span<const size_t> axes, const TensorView& y,
+            const Exec& exec) {
+  const Split split = split_axes(x.shape, axes);
+  switch (x.dtype) {
+    case ACL_FLOAT:
+      return reduce_as<float>(op, split, x, y, exec);
+    case ACL_INT32:
+      return reduce_as<int32_t>(op, split, x, y, exec);
+    case ACL_INT64:
+      return reduce_as<int64_t>(op, split, x, y, exec);
+    default:
+      fail("reduce", std::string("no ") + dtype_name(x.dtype) + " form");
+  }
+}
+
+void arg_extreme(Extreme op, const TensorView& x, size_t axis, const TensorView& y,
+                 const Exec& exec) {
+  const size_t one[] = {axis};
+  const Split s = split_axes(x.shape, one);
+  const auto* from = x.as<const float>();
+  parallel_for(exec, s.outputs, [&](int64_t i) {
+    const float* p = from + offset_of(i, s.kept, s.kept_step, s.kept_rank);
+    int64_t best = 0;
+    for (int64_t j = 1; j < s.inputs; ++j) {
+      const float v = p[j * s.gone_step[0]];
+      const float b = p[best * s.gone_step[0]];
+      if (op == Extreme::kMax ? v > b : v < b) best = j;
+    }
+    if (y.dtype == ACL_INT64) {
+      y.as<int64_t>()[i] = best;
+    } else {
+      y.as<int32_t>()[i] = static_cast<int32_t>(best);
+    }
+  });
+}
+
+void softmax(SoftmaxForm form, const TensorView& x, size_t first, size_t last, const TensorView& y,
+             const Exec& exec) {
+  const int64_t inner = x.shape.elements(last, x.shape.rank());
+  const int64_t length = x.shape.elements(first, last);
+  const int64_t outer = x.shape.elements(0, first);
+  parallel_for(exec, outer * inner, [&](int64_t i) {
+    const int64_t start = i / inner * length * inner + i % inner;
+    const float* from = x.as<const float>() + start;
+    float* to = y.as<float>() + start;
+    float top = -std::numeric_limits<float>::infinity();
+    for (int64_t j = 0; j < length; ++j) top = std::max(top, from[j * inner]);
+    double sum = 0.0;
+    for (int64_t j = 0; j < length; ++j) {
+      const float e = std::exp(from[j * inner] - top);
+      to[j * inner] = form == SoftmaxForm::kLog ? from[j * inner] - top : e;
+      sum += e;
+    }
+    const auto scale = static_cast<float>(1.0 / sum);
+    const auto shift = static_cast<float>(std::log(sum));
+    for (int64_t j = 0; j < length; ++j) {
+      to[j * inner] = form == SoftmaxForm::kLog ? to[j * inner] - shift : to[j * inner] * scale;
+    }
+  });
+}
+
+}  // namespace ascendrt::ops
