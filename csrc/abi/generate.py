@@ -12,6 +12,7 @@ import argparse
 import sys
 from pathlib import Path
 
+import emit_c as c
 import emit_core as core
 import emit_facades as facades
 import model as abi
@@ -31,6 +32,12 @@ def outputs(model: abi.Model) -> dict[str, str]:
         "emulator/gen/stubs.cpp": core.emit_stubs(model),
         "emulator/gen/export.map": core.emit_export_map(model),
     }
+    files |= {
+        "csrc/gen/all.h": c.emit_all_h(model),
+        "csrc/gen/cdef.h": c.emit_cdef(model),
+        "csrc/gen/table.inc": c.emit_table(model),
+    }
+    files |= {f"csrc/gen/include/{p}": t for p, t in c.emit_public_headers(model).items()}
     files |= {f"emulator/gen/facades/{n}": t for n, t in facades.emit_facades(model).items()}
     return files
 

@@ -38,9 +38,6 @@ uint64_t art_emu_MsprofSysCycleTime(void) {
   abi::stub_called(ApiId::MsprofSysCycleTime);
   return 0;
 }
-void art_emu_aclAppLog(aclLogLevel logLevel, const char *func, const char *file, uint32_t line, const char *fmt, ...) {
-  abi::stub_called(ApiId::aclAppLog);
-}
 aclDataBuffer *art_emu_aclCreateDataBuffer(void *data, size_t size) {
   abi::stub_called(ApiId::aclCreateDataBuffer);
   return nullptr;
@@ -59,9 +56,6 @@ aclError art_emu_aclDestroyDataBuffer(const aclDataBuffer *dataBuffer) {
 void art_emu_aclDestroyTensorDesc(const aclTensorDesc *desc) {
   abi::stub_called(ApiId::aclDestroyTensorDesc);
 }
-aclError art_emu_aclFinalize(void) {
-  return abi::stub_status(ApiId::aclFinalize);
-}
 aclError art_emu_aclGetCompileopt(aclCompileOpt opt, char *value, size_t length) {
   return abi::stub_status(ApiId::aclGetCompileopt);
 }
@@ -71,13 +65,6 @@ size_t art_emu_aclGetCompileoptSize(aclCompileOpt opt) {
 }
 void *art_emu_aclGetDataBufferAddr(const aclDataBuffer *dataBuffer) {
   abi::stub_called(ApiId::aclGetDataBufferAddr);
-  return nullptr;
-}
-aclError art_emu_aclGetDeviceCapability(uint32_t deviceId, aclDeviceInfo deviceInfo, int64_t *value) {
-  return abi::stub_status(ApiId::aclGetDeviceCapability);
-}
-const char *art_emu_aclGetRecentErrMsg(void) {
-  abi::stub_called(ApiId::aclGetRecentErrMsg);
   return nullptr;
 }
 aclError art_emu_aclGetTensorDescDimV2(const aclTensorDesc *desc, size_t index, int64_t *dimSize) {
@@ -98,9 +85,6 @@ size_t art_emu_aclGetTensorDescSize(const aclTensorDesc *desc) {
 aclDataType art_emu_aclGetTensorDescType(const aclTensorDesc *desc) {
   abi::stub_called(ApiId::aclGetTensorDescType);
   return {};
-}
-aclError art_emu_aclInit(const char *configPath) {
-  return abi::stub_status(ApiId::aclInit);
 }
 aclError art_emu_aclSetTensorConst(aclTensorDesc *desc, void *dataBuffer, size_t length) {
   return abi::stub_status(ApiId::aclSetTensorConst);
@@ -276,24 +260,11 @@ aclError art_emu_aclrtFreeHost(void *hostPtr) {
 aclError art_emu_aclrtFreePhysical(aclrtDrvMemHandle handle) {
   return abi::stub_status(ApiId::aclrtFreePhysical);
 }
-aclError art_emu_aclrtGetCurrentContext(aclrtContext *context) {
-  return abi::stub_status(ApiId::aclrtGetCurrentContext);
-}
-aclError art_emu_aclrtGetDevice(int32_t *deviceId) {
-  return abi::stub_status(ApiId::aclrtGetDevice);
-}
-aclError art_emu_aclrtGetDeviceCount(uint32_t *count) {
-  return abi::stub_status(ApiId::aclrtGetDeviceCount);
-}
 aclError art_emu_aclrtGetFunctionAddr(aclrtFuncHandle funcHandle, void **aicAddr, void **aivAddr) {
   return abi::stub_status(ApiId::aclrtGetFunctionAddr);
 }
 aclError art_emu_aclrtGetMemInfo(aclrtMemAttr attr, size_t *free, size_t *total) {
   return abi::stub_status(ApiId::aclrtGetMemInfo);
-}
-const char *art_emu_aclrtGetSocName(void) {
-  abi::stub_called(ApiId::aclrtGetSocName);
-  return nullptr;
 }
 aclError art_emu_aclrtMalloc(void **devPtr, size_t size, aclrtMemMallocPolicy policy) {
   return abi::stub_status(ApiId::aclrtMalloc);
@@ -340,17 +311,8 @@ aclError art_emu_aclrtReleaseMemAddress(void *virPtr) {
 aclError art_emu_aclrtReserveMemAddress(void **virPtr, size_t size, size_t alignment, void *expectPtr, uint64_t flags) {
   return abi::stub_status(ApiId::aclrtReserveMemAddress);
 }
-aclError art_emu_aclrtResetDevice(int32_t deviceId) {
-  return abi::stub_status(ApiId::aclrtResetDevice);
-}
 aclError art_emu_aclrtResetEvent(aclrtEvent event, aclrtStream stream) {
   return abi::stub_status(ApiId::aclrtResetEvent);
-}
-aclError art_emu_aclrtSetCurrentContext(aclrtContext context) {
-  return abi::stub_status(ApiId::aclrtSetCurrentContext);
-}
-aclError art_emu_aclrtSetDevice(int32_t deviceId) {
-  return abi::stub_status(ApiId::aclrtSetDevice);
 }
 aclError art_emu_aclrtStreamWaitEvent(aclrtStream stream, aclrtEvent event) {
   return abi::stub_status(ApiId::aclrtStreamWaitEvent);

@@ -3,3 +3,7 @@
 FORWARD(aclGetCompileopt)
 FORWARD(aclGetCompileoptSize)
 FORWARD(aclopCompileAndExecute)
+FORWARD(aclrtCtxGetSysParamOpt)
+FORWARD(aclrtCtxSetSysParamOpt)
+FORWARD(aclrtGetSysParamOpt)
+FORWARD(aclrtSetSysParamOpt)
