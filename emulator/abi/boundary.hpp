@@ -15,16 +15,16 @@
 
 namespace ascendrt::abi {
 
-// Notes a failure of this thread: recent message always, last error unless the layer says otherwise.
-// Returns the code. Never throws (out of memory drops the text).
+// Notes a failure of this thread: recent message always, last error unless the layer says
+// otherwise. Returns the code. Never throws (out of memory drops the text).
 base::Code note_failure(ApiId api, const base::Error& error) noexcept;
 // For the handler of unexpected exceptions: 500000 with the exception's text.
 base::Code note_unexpected(ApiId api, const char* what) noexcept;
 // Raises in the child of a fork (a runtime cannot be shared across fork), once per call.
 void check_usable();
 
-// Runs an entry that answers a status. f returns void or a code. A code it returns (not throws) is an
-// expected outcome: passed on, no message.
+// Runs an entry that answers a status. f returns void or a code. A code it returns (not throws) is
+// an expected outcome: passed on, no message.
 template <ApiId id, class F>
 base::Code call(F&& f) noexcept {
   try {

@@ -1,8 +1,9 @@
 // Entries: contexts and their parameters. Must never: hold state of its own.
+#include "core/context.hpp"
+
 #include <string>
 
 #include "abi/boundary.hpp"
-#include "core/context.hpp"
 #include "core/runtime.hpp"
 #include "core/stream.hpp"
 #include "core/thread_state.hpp"

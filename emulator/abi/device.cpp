@@ -31,13 +31,13 @@ int64_t attribute_of(const core::Device& device, aclrtDevAttr attribute) {
   const gen::Soc& soc = device.soc();
   switch (attribute) {
     case ACL_DEV_ATTR_AICPU_CORE_NUM:
-      return soc.ai_cpu_cnt;
+      return soc.ai_cpu;
     case ACL_DEV_ATTR_AICORE_CORE_NUM:
-      return soc.ai_core_cnt;
+      return soc.ai_core;
     case ACL_DEV_ATTR_CUBE_CORE_NUM:
-      return soc.cube_core_cnt;
+      return soc.cube_core;
     case ACL_DEV_ATTR_VECTOR_CORE_NUM:
-      return soc.vector_core_cnt;
+      return soc.vector_core;
     case ACL_DEV_ATTR_TOTAL_GLOBAL_MEM_SIZE:
       return static_cast<int64_t>(memory::usage(device.index()).total_bytes);
     case ACL_DEV_ATTR_L2_CACHE_SIZE:
@@ -93,10 +93,11 @@ aclError art_emu_aclrtGetDevice(int32_t* deviceId) {
     const bool slot_free = !thread.explicit_context && thread.device_slot == core::kNoDevice;
     const auto default_device = core::runtime().default_device();
     if (!slot_free || !default_device) {
-      base::fail(ACL_ERROR_RT_CONTEXT_NULL,
-                 "the calling thread has set no device (or it was reset since); call aclrtSetDevice "
-                 "in this thread",
-                 base::Layer::kRuntimeNotStored);
+      base::fail(
+          ACL_ERROR_RT_CONTEXT_NULL,
+          "the calling thread has set no device (or it was reset since); call aclrtSetDevice "
+          "in this thread",
+          base::Layer::kRuntimeNotStored);
     }
     *deviceId = *default_device;
   });
@@ -155,8 +156,7 @@ aclError art_emu_aclrtQueryDeviceStatus(int32_t deviceId, aclrtDeviceStatus* dev
   });
 }
 
-aclError art_emu_aclrtGetLogicDevIdByUserDevId(const int32_t userDevid,
-                                               int32_t* const logicDevId) {
+aclError art_emu_aclrtGetLogicDevIdByUserDevId(const int32_t userDevid, int32_t* const logicDevId) {
   return call<ApiId::aclrtGetLogicDevIdByUserDevId>([&] {
     check_not_null(logicDevId, "logicDevId");
     *logicDevId = core::runtime().device(userDevid).index();
@@ -170,10 +170,10 @@ aclError art_emu_aclGetDeviceCapability(uint32_t deviceId, aclDeviceInfo deviceI
     const gen::Soc& soc = core::runtime().device(static_cast<int32_t>(deviceId)).soc();
     switch (deviceInfo) {
       case ACL_DEVICE_INFO_AI_CORE_NUM:
-        *value = soc.ai_core_cnt;
+        *value = soc.ai_core;
         return;
       case ACL_DEVICE_INFO_VECTOR_CORE_NUM:
-        *value = soc.vector_core_cnt;
+        *value = soc.vector_core;
         return;
       case ACL_DEVICE_INFO_L2_SIZE:
         *value = static_cast<int64_t>(soc.l2_bytes);

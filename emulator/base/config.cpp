@@ -41,8 +41,7 @@ int64_t env_int(const char* name, int64_t fallback, int64_t min, int64_t max) {
   const char* end = text->data() + text->size();
   const auto [stop, status] = std::from_chars(text->data(), end, value);
   if (status != std::errc() || stop != end || value < min || value > max) {
-    refuse(name, *text,
-           "an integer from " + std::to_string(min) + " to " + std::to_string(max));
+    refuse(name, *text, "an integer from " + std::to_string(min) + " to " + std::to_string(max));
   }
   return value;
 }

@@ -11,8 +11,8 @@ namespace ascendrt::base {
 // Value of a variable, nothing when unset. Set-but-empty is an empty string.
 std::optional<std::string> env(const char* name);
 
-// Integer variable. Anything but a decimal integer in [min, max] raises 100000 with a text that names
-// the variable, the value and the range.
+// Integer variable. Anything but a decimal integer in [min, max] raises 100000 with a text that
+// names the variable, the value and the range.
 int64_t env_int(const char* name, int64_t fallback, int64_t min, int64_t max);
 
 // Size in bytes, with an optional suffix K, M, G or T (powers of 1024; "64G", "512MiB").

@@ -50,16 +50,19 @@ class Function<R(Args...)> {
     void (*destroy)(void*);
   };
   template <class F>
-  static constexpr Ops kInline = {
-      [](void* s, Args&&... args) -> R { return (*static_cast<F*>(s))(std::forward<Args>(args)...); },
-      [](void* to, void* from) {
-        new (to) F(std::move(*static_cast<F*>(from)));
-        static_cast<F*>(from)->~F();
-      },
-      [](void* s) { static_cast<F*>(s)->~F(); }};
+  static constexpr Ops kInline = {[](void* s, Args&&... args) -> R {
+                                    return (*static_cast<F*>(s))(std::forward<Args>(args)...);
+                                  },
+                                  [](void* to, void* from) {
+                                    new (to) F(std::move(*static_cast<F*>(from)));
+                                    static_cast<F*>(from)->~F();
+                                  },
+                                  [](void* s) { static_cast<F*>(s)->~F(); }};
   template <class F>
   static constexpr Ops kHeap = {
-      [](void* s, Args&&... args) -> R { return (**static_cast<F**>(s))(std::forward<Args>(args)...); },
+      [](void* s, Args&&... args) -> R {
+        return (**static_cast<F**>(s))(std::forward<Args>(args)...);
+      },
       [](void* to, void* from) { *static_cast<F**>(to) = *static_cast<F**>(from); },
       [](void* s) { delete *static_cast<F**>(s); }};
 

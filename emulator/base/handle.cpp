@@ -17,10 +17,10 @@ namespace {
 // Note [Handles]
 // A handle is base + ((generation << kIndexBits | index) << 4) inside one PROT_NONE mapping. A slot
 // word packs  [ generation:12 | alive:1 | kind:8 | pins:32 ]. A lookup pins the slot with one
-// fetch_add, compares the rest of the word with what the handle says, takes a reference, and unpins.
-// A removal clears `alive` (so new lookups fail), waits for the pins of lookups already inside
-// (a few instructions each), and takes the object out. Free slots are reused first in, first out and
-// only when kMinFree of them wait, so a stale handle can match again only after about
+// fetch_add, compares the rest of the word with what the handle says, takes a reference, and
+// unpins. A removal clears `alive` (so new lookups fail), waits for the pins of lookups already
+// inside (a few instructions each), and takes the object out. Free slots are reused first in, first
+// out and only when kMinFree of them wait, so a stale handle can match again only after about
 // kMinFree * 4096 creations.
 constexpr unsigned kIndexBits = 20;
 constexpr unsigned kGenerationBits = 12;
@@ -54,8 +54,8 @@ State& state() {
   // Leaked on purpose: handles may be used from static destructors of the client.
   static State* const instance = [] {
     auto* s = new State;
-    void* window = mmap(nullptr, kWindowBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-                        -1, 0);
+    void* window =
+        mmap(nullptr, kWindowBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (window == MAP_FAILED) throw std::bad_alloc();
     s->window = reinterpret_cast<uintptr_t>(window);
     return s;
@@ -92,8 +92,9 @@ uint32_t take_free_slot(State& s) {
     return index;
   }
   if (s.used == kSlots) {
-    fail(207001, "all 1048576 handles are in use: streams, events, buffers or descriptions leak; "
-                 "destroy the objects that are no longer needed");
+    fail(207001,
+         "all 1048576 handles are in use: streams, events, buffers or descriptions leak; "
+         "destroy the objects that are no longer needed");
   }
   const uint32_t index = s.used++;
   auto& chunk = s.chunks[index / kChunkSlots];

@@ -59,9 +59,10 @@ std::optional<int32_t> default_device_of(const std::string& text) {
                       value->find_first_not_of("0123456789") == std::string::npos &&
                       std::from_chars(value->data(), end, id).ec == std::errc();
   if (!number) {
-    base::fail(ACL_ERROR_FAILURE,
-               "defaultDevice.default_device in the configuration must be a decimal string such as \"0\"",
-               base::Layer::kAcl);
+    base::fail(
+        ACL_ERROR_FAILURE,
+        "defaultDevice.default_device in the configuration must be a decimal string such as \"0\"",
+        base::Layer::kAcl);
   }
   return id;
 }

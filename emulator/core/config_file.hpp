@@ -1,5 +1,5 @@
-// The JSON file given to aclInit. Owns: reading it with its limits, and the keys the core understands.
-// Must never: keep state.
+// The JSON file given to aclInit. Owns: reading it with its limits, and the keys the core
+// understands. Must never: keep state.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@ namespace ascendrt::core {
 // is no regular file, cannot be read or is larger than 10 MiB.
 std::string read_config_file(const char* path);
 
-// Id in {"defaultDevice": {"default_device": "<n>"}}, if any. Raises 100006 when the text is no JSON
-// or nests deeper than 10 objects or 10 arrays, 500001 when the id is no decimal string.
+// Id in {"defaultDevice": {"default_device": "<n>"}}, if any. Raises 100006 when the text is no
+// JSON or nests deeper than 10 objects or 10 arrays, 500001 when the id is no decimal string.
 std::optional<int32_t> default_device_of(const std::string& text);
 
 }  // namespace ascendrt::core

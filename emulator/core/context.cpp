@@ -76,7 +76,8 @@ void Context::destroy() {
     const std::lock_guard lock(mutex_);
     if (state_ == State::kTearingDown || (state_ == State::kDead && threads_ > 0)) {
       base::fail(ACL_ERROR_RT_CONTEXT_RELEASE_ERROR,
-                 name_of(*this) + " is already destroyed, but another thread is tearing it down or " +
+                 name_of(*this) +
+                     " is already destroyed, but another thread is tearing it down or " +
                      "still has it current; let each thread set another context first");
     }
     if (state_ == State::kDead) {
@@ -140,9 +141,10 @@ void Context::set_parameter(int32_t option, int64_t value) {
 namespace {
 
 [[noreturn]] void refuse_no_context() {
-  base::fail(ACL_ERROR_RT_CONTEXT_NULL,
-             "the calling thread has no context; a new thread starts without one: call aclrtSetDevice "
-             "or aclrtSetCurrentContext in this thread first");
+  base::fail(
+      ACL_ERROR_RT_CONTEXT_NULL,
+      "the calling thread has no context; a new thread starts without one: call aclrtSetDevice "
+      "or aclrtSetCurrentContext in this thread first");
 }
 
 [[noreturn]] void refuse_dead_context() {
@@ -184,8 +186,6 @@ base::Ref<Context> current_context_or_null() {
   return runtime().physical_device(thread.device_slot).primary();
 }
 
-base::Ref<Context> find_context(const void* handle) {
-  return base::handles().get<Context>(handle);
-}
+base::Ref<Context> find_context(const void* handle) { return base::handles().get<Context>(handle); }
 
 }  // namespace ascendrt::core

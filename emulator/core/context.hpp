@@ -35,10 +35,11 @@ class Context : public base::Object {
   void add_stream(const base::Ref<Stream>& stream);
   void remove_stream(const Stream* stream);
 
-  // Marks an explicit context dead and tears it down. Raises 107002 when it was dead already, 507007
-  // when it is being torn down or a thread still has the dead context current.
+  // Marks an explicit context dead and tears it down. Raises 107002 when it was dead already,
+  // 507007 when it is being torn down or a thread still has the dead context current.
   void destroy();
-  // Ends all streams (waiting for their work or dropping it). The handle of a primary context stays.
+  // Ends all streams (waiting for their work or dropping it). The handle of a primary context
+  // stays.
   void tear_down(bool wait);
   // Gives a torn-down primary context a new default stream.
   void revive();
@@ -68,8 +69,8 @@ class Context : public base::Object {
 };
 
 // The calling thread's context: explicit, else primary of the device slot, else the JSON default
-// device (set implicitly, one reference per thread). Raises 107002 when there is none, or when it is
-// dead (then the thread's slot is emptied too).
+// device (set implicitly, one reference per thread). Raises 107002 when there is none, or when it
+// is dead (then the thread's slot is emptied too).
 base::Ref<Context> current_context();
 // The same without the JSON default device and without emptying a slot; null instead of raising.
 base::Ref<Context> current_context_or_null();

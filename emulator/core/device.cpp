@@ -19,6 +19,7 @@ namespace {
 
 }  // namespace
 
+Device::Device(int32_t index, const gen::Soc& soc) : index_(index), soc_(soc) {}
 Device::~Device() = default;
 
 base::Ref<Context> Device::retain_primary() {

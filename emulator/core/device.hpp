@@ -14,7 +14,7 @@ class Context;
 
 class Device {
  public:
-  Device(int32_t index, const gen::Soc& soc) : index_(index), soc_(soc) {}
+  Device(int32_t index, const gen::Soc& soc);
   ~Device();
 
   int32_t index() const { return index_; }  // physical index on the emulated machine
@@ -23,8 +23,8 @@ class Device {
   // aclrtSetDevice: one more reference on the primary context, made at the first and revived (same
   // handle) after a teardown.
   base::Ref<Context> retain_primary();
-  // aclrtResetDevice: one less. True when this was the last one and the primary context was torn down.
-  // Raises 507007 when there is none.
+  // aclrtResetDevice: one less. True when this was the last one and the primary context was torn
+  // down. Raises 507007 when there is none.
   bool release_primary();
   // aclrtResetDeviceForce: all references at once; 507007 when there is none.
   void release_primary_forced();

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/error.hpp"
 #include "base/mutex.hpp"
 #include "core/device.hpp"
 

@@ -9,8 +9,8 @@
 namespace ascendrt::core {
 
 // Reads share/info/<package>/version.info below ASCEND_HOME_PATH (driver: below the path named in
-// /etc/ascend_install.info). Raises 100000 for an unknown package, 100003 when the variable is unset
-// or the file is missing.
+// /etc/ascend_install.info). Raises 100000 for an unknown package, 100003 when the variable is
+// unset or the file is missing.
 void read_package_version(aclCANNPackageName package, aclCANNPackageVersion& version);
 
 // ASCEND_GLOBAL_LOG_LEVEL (0 debug .. 3 error, 4 none; default 3), read once.

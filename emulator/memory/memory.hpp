@@ -1,6 +1,6 @@
 // Device and host memory as the layers above see it.
-// Owns: the contract. Device memory of device d is one reserved address range; the client's view of it
-// is PROT_NONE (a host dereference faults, as on a card), the engines work through an alias.
+// Owns: the contract. Device memory of device d is one reserved address range; the client's view of
+// it is PROT_NONE (a host dereference faults, as on a card), the engines work through an alias.
 // Must never: know streams, contexts or models.
 #pragma once
 
