@@ -1,6 +1,6 @@
 """C declarations of the ABI's types, in an order that compiles.
 
-Owns: the C spelling of enums, structs, typedefs and constants, shared by every emitter that writes C or C++.
+Owns: the C spelling of enums, structs, typedefs and constants, for every emitter that writes C.
 Must never decide which file the text goes to.
 """
 
@@ -16,13 +16,13 @@ _WORD = re.compile(r"[A-Za-z_]\w*")
 
 
 def declare(type_: str, name: str) -> str:
-    """The declaration of `name` with a type written as in the tables: `int64_t[128][2]`, `void (*)(int)`."""
+    """Declare `name` with a type written as in the tables: `int64_t[128][2]`, `void (*)(int)`."""
     if "(*)" in type_:
-        return type_.replace("(*)", f"(*{name})", 1) + ""
+        return type_.replace("(*)", f"(*{name})", 1)
     base, bracket, dims = type_.partition("[")
-    dims = bracket + dims
+    dims = (bracket + dims).replace("[0]", "[]")
     gap = "" if base.endswith("*") else " "
-    return f"{base.strip() if not base.endswith('*') else base}{gap}{name}{dims.replace('[0]', '[]')}"
+    return f"{base.strip()}{gap}{name}{dims}"
 
 
 def enum_text(enum: Enum, scoped_ok: bool = True) -> str:
@@ -111,9 +111,7 @@ def types_text(
     types = [t for t in model.types if wanted(t.header)]
     structs = [s for s in model.structs if wanted(s.header)]
     tags = {t.definition for t in types if t.kind == "tag"}
-    forward = [
-        f"typedef struct {t.name} {t.name};" for t in types if t.kind == "opaque"
-    ] + [
+    forward = [f"typedef struct {t.name} {t.name};" for t in types if t.kind == "opaque"] + [
         f"{s.kind} {s.name};"
         if f"{s.kind} {s.name}" in tags
         else f"typedef {s.kind} {s.name} {s.name};"

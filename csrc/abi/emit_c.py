@@ -78,7 +78,7 @@ def emit_all_h(model: Model) -> str:
     includes = "\n".join(f'#include "{h.path}"' for h in model.headers if h.path)
     hidden = "\n".join(f"{f.signature(f.name)};" for f in model.functions if not f.header)
     return f"""/* {NOTICE} */
-/* The ABI as the binding sees it: `aclX` is the trampoline art_aclX, so that no vendor name is ever defined here. */
+/* The ABI as the binding sees it: `aclX` is the trampoline art_aclX, so no vendor name is defined here. */
 #ifndef ASCENDRT_GEN_ALL_H_
 #define ASCENDRT_GEN_ALL_H_
 
@@ -113,7 +113,8 @@ def _miss(function: Function) -> str:
     name = function.name
     unused = "".join(f"(void){p.name}; " for p in function.params)
     answer = _MISS_ANSWERS[function.answer]
-    return f'static {function.signature(f"miss_{name}")} {{ {unused}note_missing("{name}"); {answer} }}'
+    head = f"static {function.signature('miss_' + name)}"
+    return f'{head} {{ {unused}note_missing("{name}"); {answer} }}'
 
 
 def _trampoline(function: Function) -> str:

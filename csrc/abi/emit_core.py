@@ -1,4 +1,4 @@
-"""What the emulator compiles: types, prototypes, names, codes, chips, layout asserts, stub bodies."""
+"""What the emulator compiles: types, prototypes, names, codes, chips, asserts, stub bodies."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import re
 
 from c_text import NOTICE, constants_text, defines_text, types_text
-from model import Function, Model, Soc
+from model import Code, Function, Model, Soc
 
 CORE_MARKER = "ascendrt_emu_marker"
 
@@ -80,7 +80,7 @@ constexpr const char* api_name(ApiId id) {{ return kApiNames[static_cast<size_t>
 
 def emit_codes(model: Model) -> str:
     preferred = {"acl": 0, "runtime": 1, "graph engine": 2, "aclnn": 3}
-    best = {}
+    best: dict[int, Code] = {}
     for code in sorted(model.codes, key=lambda c: (preferred[c.layer], c.name == "ACL_ERROR_NONE")):
         best.setdefault(code.value, code)
     rows = "\n".join(
@@ -258,7 +258,11 @@ _CXX_ANSWERS = {
     "status": ("uint32_t", "()", "return abi::stub_cxx_status({name}, said);"),
     "false": ("bool", "()", "abi::stub_cxx_called({name}, said);\n  return false;"),
     "void": ("void", "()", "abi::stub_cxx_called({name}, said);"),
-    "object": ("void", "(void* self)", "abi::stub_cxx_called({name}, said);\n  std::memset(self, 0, 16);"),
+    "object": (
+        "void",
+        "(void* self)",
+        "abi::stub_cxx_called({name}, said);\n  std::memset(self, 0, 16);",
+    ),
 }
 
 
@@ -281,7 +285,7 @@ def emit_stubs(model: Model) -> str:
             )
     cxx_text = "\n".join(cxx)
     return f"""// {NOTICE}
-// Bodies of the functions that a known client links but nothing implements: each says so once and answers "no".
+// Bodies of what a known client links but nothing implements: each says so once and answers "no".
 #include <atomic>
 #include <cstring>
 

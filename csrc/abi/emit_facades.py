@@ -1,7 +1,7 @@
 """The facades: one assembly file of forwarders per library name, and the list of them for CMake.
 
-A forwarder is a jump through the global offset table to art_emu_<name> in the core. Assembly, because arguments (also
-variadic ones and structures by value) pass untouched and mangled names work.
+A forwarder is a jump through the global offset table to art_emu_<name> in the core. Assembly,
+because arguments (also variadic ones and structures by value) pass untouched and mangled names work.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from c_text import NOTICE
 from model import Library, Model
 
 _FORWARD_H = f"""/* {NOTICE} */
-/* FORWARD(name): `name` jumps to art_emu_<name> of the core. No frame, no register but the one the ABI reserves. */
+/* FORWARD(name): `name` jumps to art_emu_<name> of the core. No frame, only a scratch register. */
 #if defined(__x86_64__)
 #define FORWARD(name)                  \\
   .globl name;                         \\

@@ -3,7 +3,7 @@
     python csrc/abi/generate.py          write what changed
     python csrc/abi/generate.py --check  write nothing, fail when a file is not up to date
 
-Generated files are committed and never edited. Each output is one emit_x(model) -> str in an emit_*.py module.
+Generated files are committed and never edited. Each output is one emit_x(model) -> str.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ from pathlib import Path
 import emit_c as c
 import emit_core as core
 import emit_facades as facades
+import emit_python as py
 import model as abi
+from c_text import NOTICE
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -36,6 +38,14 @@ def outputs(model: abi.Model) -> dict[str, str]:
         "csrc/gen/all.h": c.emit_all_h(model),
         "csrc/gen/cdef.h": c.emit_cdef(model),
         "csrc/gen/table.inc": c.emit_table(model),
+    }
+    files |= {
+        "ascendrt/_gen/enums.py": py.emit_enums(model),
+        "ascendrt/_gen/constants.py": py.emit_constants(model),
+        "ascendrt/_gen/codes.py": py.emit_codes(model),
+        "ascendrt/_gen/functions.pyi": py.emit_stubs(model),
+        "ascendrt/_gen/coverage.json": py.emit_coverage(model),
+        "ascendrt/_gen/__init__.py": f'"""Generated modules. {NOTICE}."""\n',
     }
     files |= {f"csrc/gen/include/{p}": t for p, t in c.emit_public_headers(model).items()}
     files |= {f"emulator/gen/facades/{n}": t for n, t in facades.emit_facades(model).items()}

@@ -3,15 +3,15 @@
 Owns the file format. Must never know about any output: that is what the emit_*.py modules are for.
 
 Keys, beyond what their names say:
-  value / torch_npu   the value in CANN 9.1 / in the headers inside torch-npu 2.13 when it differs there
-                      ("absent": the name does not exist there; an entry with torch_npu alone does not exist in 9.1)
-  only                header generation of a whole file that exists in one generation alone
-  lib                 the library (lib<lib>.so) whose column holds the function; "none": no real library has it
-  emu                 full | partial | stub | absent, see the coverage page
-  linked              known binaries that need the name at load time
-  out                 parameters through which the function answers
-  acl                 name(s) of the call in the Python module of the vendor (below `acl.`)
-  waits               the call may block until work is done
+  value, torch_npu  the value in CANN 9.1, and in the headers inside torch-npu 2.13 where it differs
+                    ("absent": no such name there; torch_npu alone: no such name in CANN 9.1)
+  only              header generation of a whole file that exists in one generation alone
+  lib               the library (lib<lib>.so) whose column holds the function; "none": none has it
+  emu               full | partial | stub | absent, see the coverage page
+  linked            known binaries that need the name at load time
+  out               parameters through which the function answers
+  acl               name(s) of the call in the Python module of the vendor (below `acl.`)
+  waits             the call may block until work is done
 """
 
 from __future__ import annotations
@@ -343,12 +343,8 @@ def _read_header(table: Table, rows: _Rows) -> None:
             TypeDef(name, row["kind"], row.get("def", ""), header, row.get("torch_npu"))
         )
     for name, row in table.get("const", {}).items():
-        rows.consts.append(
-            Const(name, row["kind"], row.get("value"), row.get("torch_npu"), header)
-        )
-    rows.enums += [
-        _enum(n, r, header, table.get("only")) for n, r in table.get("enum", {}).items()
-    ]
+        rows.consts.append(Const(name, row["kind"], row.get("value"), row.get("torch_npu"), header))
+    rows.enums += [_enum(n, r, header, table.get("only")) for n, r in table.get("enum", {}).items()]
     rows.structs += [_struct(n, r, header) for n, r in table.get("struct", {}).items()]
     rows.functions += [_function(n, r, header) for n, r in table.get("fn", {}).items()]
 
@@ -385,7 +381,7 @@ def _socs(table: Table) -> tuple[Soc, ...]:
 def _check_unique(model: Model) -> None:
     seen: dict[str, str] = {}
     groups = (model.types, model.consts, model.enums, model.structs, model.functions)
-    for row in (r for group in groups for r in group):  # type: ignore[attr-defined]
+    for row in (r for group in groups for r in group):
         if row.name in seen:
             raise AbiError(f"{row.name} is declared in {seen[row.name]} and in {row.header}")
         seen[row.name] = row.header
@@ -396,7 +392,7 @@ def _check_unique(model: Model) -> None:
 
 
 def load(folder: Path = ABI_DIR) -> Model:
-    """Reads every *.toml of the folder. Raises AbiError with the row's name when something is wrong."""
+    """Read every *.toml of the folder. Raises AbiError with the row's name."""
     rows = _Rows()
     special: dict[str, Table] = {}
     for path in sorted(folder.glob("*.toml")):
