@@ -61,8 +61,6 @@ _HOMES = {
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
-__all__ = [*_HOME_OF]
-
 
 def __getattr__(name: str) -> object:
     home = _HOME_OF.get(name)
@@ -74,4 +72,4 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted(set(globals()) | set(__all__))
+    return sorted(set(globals()) | set(_HOME_OF))

@@ -5,8 +5,8 @@ loaded. Must never load a library at import, and must never try out a foreign li
 process.
 
 Note [Probe in a child]: a library that was loaded cannot be taken back. Even under RTLD_LOCAL it
-stays the owner of its SONAME, so one failed try-out of a toolkit's libascendcl.so would answer every
-later library that needs that name, and its constructors would have run. A candidate is therefore
+stays the owner of its SONAME, so one failed try-out of a toolkit's libascendcl.so would answer
+every later library that needs that name, and its constructors would have run. A candidate is thus
 loaded and asked for its device count by a child process (_probe.py, about 20 ms, only where a
 toolkit was found at all). Only a candidate that passed is loaded here.
 """
@@ -39,8 +39,9 @@ STANDARD_ROOTS = (
 )
 DEVICE_GLOB = "/dev/davinci*"
 ANCHORS = ("libascendcl.so", "libacl_rt.so")
-MARKER = "ascendrt_emulator_marker"
-# Where the table's functions live in a toolkit; the larger ones (opapi, hccl) are loaded by who needs them.
+MARKER = "ascendrt_emu_marker"
+# Where the table's functions live in a toolkit. The larger ones (opapi, hccl) stay out: who needs
+# them loads them.
 OPTIONAL = (
     "libacl_rt.so",
     "libacl_mdl.so",
@@ -118,12 +119,12 @@ def package_include_dir() -> Path:
 
 
 def _installed(name: str) -> Path:
-    """Return a folder beside the extension module: an editable install keeps it from the sources."""
+    """Return a folder beside the extension module: an editable install keeps it elsewhere."""
     spec = importlib.util.find_spec("ascendrt._cffi")
     if spec is None or spec.origin is None:
         raise BackendError(
-            "the extension ascendrt._cffi is missing: this is a source folder that was never built. "
-            "Run `make build` there, or `pip install .`, or leave the folder if ascendrt is installed"
+            "the extension ascendrt._cffi is missing: this is a source folder that was never built; "
+            "run `make build`, or leave the folder if ascendrt is installed elsewhere"
         )
     return Path(spec.origin).parent / name
 

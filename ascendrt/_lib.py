@@ -1,6 +1,6 @@
 """The only module that touches cffi: calls, checks, buffers, callbacks.
 
-Owns: `lib` (every ABI function by its vendor name; the first one asked for loads the backend), the
+Owns: `lib` (each ABI function by its vendor name; the first one asked for loads the backend), the
 three guards (`call` raises, `check` raises for a code at hand, `check_quiet` warns and never raises)
 and references to what C holds on to. Every call releases the GIL. Must never decide which library
 set is used.
@@ -9,11 +9,14 @@ set is used.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, cast
 
 from ascendrt import _backend, errors
+
+if TYPE_CHECKING:
+    from ascendrt._gen.functions import Functions
 
 # A pointer or handle of the ABI: cffi has no static types for them.
 Handle: TypeAlias = Any
@@ -33,7 +36,7 @@ class _Library:
         return value
 
 
-lib = _Library()
+lib = cast("Functions", _Library())
 
 
 def _missing(name: str) -> Callable[..., Any]:
@@ -54,7 +57,7 @@ def has(name: str) -> bool:
     return bool(raw.art_has(name.encode()))
 
 
-def call(api: str, *arguments: Any, ids: dict[str, object] | None = None) -> None:
+def call(api: str, *arguments: Any, ids: Mapping[str, object] | None = None) -> None:
     """Call a function that answers a status.
 
     `ids` says what the call is about and appears in the error's text.
@@ -79,7 +82,7 @@ def check_quiet(code: int, api: str, **ids: object) -> None:
 
 
 def failure(code: int, api: str, **ids: object) -> errors.AclError:
-    """Build the exception of a call that just failed on this thread, with the library's own text."""
+    """Build the exception of a call that just failed on this thread, with the library's text."""
     return errors.make(code, api, _recent_text(), **ids)
 
 

@@ -1,4 +1,4 @@
-"""One rule for everything that owns a handle: close once, use as a context manager, never leak silently.
+"""One rule for everything that owns a handle: close once, work as a context manager, warn when left.
 
 Must never raise from a finalizer.
 """

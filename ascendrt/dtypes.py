@@ -5,28 +5,27 @@ Must never guess: a type that numpy does not have is refused by name.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from ascendrt._gen.enums import aclDataType
 
-if TYPE_CHECKING:
-    import numpy as np
-
-_NUMPY_NAMES = {
-    aclDataType.ACL_FLOAT: "float32",
-    aclDataType.ACL_FLOAT16: "float16",
-    aclDataType.ACL_DOUBLE: "float64",
-    aclDataType.ACL_INT8: "int8",
-    aclDataType.ACL_INT16: "int16",
-    aclDataType.ACL_INT32: "int32",
-    aclDataType.ACL_INT64: "int64",
-    aclDataType.ACL_UINT8: "uint8",
-    aclDataType.ACL_UINT16: "uint16",
-    aclDataType.ACL_UINT32: "uint32",
-    aclDataType.ACL_UINT64: "uint64",
-    aclDataType.ACL_BOOL: "bool",
-    aclDataType.ACL_COMPLEX64: "complex64",
-    aclDataType.ACL_COMPLEX128: "complex128",
+_NUMPY_TYPES: dict[int, np.dtype[Any]] = {
+    int(aclDataType.ACL_FLOAT): np.dtype("float32"),
+    int(aclDataType.ACL_FLOAT16): np.dtype("float16"),
+    int(aclDataType.ACL_DOUBLE): np.dtype("float64"),
+    int(aclDataType.ACL_INT8): np.dtype("int8"),
+    int(aclDataType.ACL_INT16): np.dtype("int16"),
+    int(aclDataType.ACL_INT32): np.dtype("int32"),
+    int(aclDataType.ACL_INT64): np.dtype("int64"),
+    int(aclDataType.ACL_UINT8): np.dtype("uint8"),
+    int(aclDataType.ACL_UINT16): np.dtype("uint16"),
+    int(aclDataType.ACL_UINT32): np.dtype("uint32"),
+    int(aclDataType.ACL_UINT64): np.dtype("uint64"),
+    int(aclDataType.ACL_BOOL): np.dtype("bool"),
+    int(aclDataType.ACL_COMPLEX64): np.dtype("complex64"),
+    int(aclDataType.ACL_COMPLEX128): np.dtype("complex128"),
 }
 
 
@@ -43,9 +42,6 @@ def to_numpy(value: int) -> np.dtype[Any]:
 
     Raises: TypeError for types numpy lacks (bfloat16, 4-bit and 8-bit floats, strings).
     """
-    import numpy as np
-
-    names = {int(key): name for key, name in _NUMPY_NAMES.items()}
-    if value not in names:
+    if value not in _NUMPY_TYPES:
         raise TypeError(f"numpy has no type for {name_of(value)}; pass the bytes as uint8 instead")
-    return np.dtype(names[value])
+    return _NUMPY_TYPES[value]

@@ -24,9 +24,9 @@ class BackendWarning(UserWarning):
 class AclError(AscendrtError, RuntimeError):
     """A call answered with a status other than 0.
 
-    Attributes: `code` (int), `name` (the constant's name), `api` (the function), `ids` (what the call
-    was about, such as device=0), `text` (the library's own message, may be empty), `hint` (likely
-    cause or fix, may be empty).
+    Attributes: `code` (int), `name` (the constant's name), `api` (the function), `ids` (what the
+    call was about, such as device=0), `text` (the library's own message, may be empty), `hint`
+    (likely cause or fix, may be empty).
     """
 
     def __init__(self, code: int, api: str, text: str = "", **ids: object) -> None:

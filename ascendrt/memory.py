@@ -5,16 +5,15 @@ Must never dereference a device pointer: on a card it faults, and on the emulato
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from ascendrt import _lib
 from ascendrt._gen.enums import aclrtMemcpyKind, aclrtMemMallocPolicy
 from ascendrt._lib import call
 from ascendrt._owned import Owned
-
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
 
 _TO_DEVICE = int(aclrtMemcpyKind.ACL_MEMCPY_HOST_TO_DEVICE)
 _TO_HOST = int(aclrtMemcpyKind.ACL_MEMCPY_DEVICE_TO_HOST)
@@ -40,8 +39,6 @@ class Memory(Owned):
     @classmethod
     def from_array(cls, array: npt.ArrayLike) -> Memory:
         """Allocate what `array` needs and copy it in."""
-        import numpy as np
-
         source = np.ascontiguousarray(array)
         memory = cls(max(source.nbytes, 1))
         memory.write(source)
@@ -69,8 +66,6 @@ class Memory(Owned):
 
         Raises: ValueError when it does not fit. Source: aclrtMemcpy; streams are not waited for.
         """
-        import numpy as np
-
         array = np.ascontiguousarray(source)
         room = self._room(array.nbytes, offset_bytes)
         if array.nbytes:
@@ -97,8 +92,6 @@ class Memory(Owned):
 
         Shapes: any whose bytes lie inside. Raises: ValueError when they do not.
         """
-        import numpy as np
-
         result = np.empty(shape, dtype)
         self.read_into(result, offset_bytes)
         return result

@@ -11,7 +11,10 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from ascendrt import _lib, dtypes
 from ascendrt._gen.enums import aclFormat
@@ -19,10 +22,6 @@ from ascendrt._lib import call, lib
 from ascendrt._owned import Owned
 from ascendrt.device import init
 from ascendrt.memory import Memory
-
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
 
 
 @dataclass(frozen=True)
@@ -214,8 +213,6 @@ class Model(Owned):
     def _arrange(
         self, arrays: tuple[npt.ArrayLike, ...], named: Mapping[str, npt.ArrayLike]
     ) -> list[np.ndarray[Any, Any]]:
-        import numpy as np
-
         names = [spec.name for spec in self.inputs]
         if arrays and named:
             raise TypeError("give the inputs either in order or by name, not both")

@@ -10,6 +10,7 @@ import os
 import shutil
 import sys
 from collections.abc import Mapping
+from typing import NoReturn
 
 from ascendrt._backend import package_lib_dir
 
@@ -55,6 +56,10 @@ def command(options: argparse.Namespace) -> int:
         print(f"ascendrt run: {words[0]} {kind}{hint}", file=sys.stderr)
         return 126 if os.path.exists(words[0]) else 127
     sys.stdout.flush()
+    _become(program, words, environ)
+
+
+def _become(program: str, words: list[str], environ: dict[str, str]) -> NoReturn:
     os.execve(program, words, environ)
 
 

@@ -6,10 +6,10 @@ import warnings
 from pathlib import Path
 
 import pytest
+from standins import Toolkit, clean_environment, compile_library
 
 from ascendrt import _backend
 from ascendrt.errors import BackendError, BackendWarning
-from standins import Toolkit, clean_environment, compile_library
 
 NO_CARD = "/nonexistent/davinci*"
 BROKEN = ("no_driver", "stub", "no_card", "crash", "no_count")

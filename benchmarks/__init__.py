@@ -1,0 +1,1 @@
+"""Measurements behind the project's figures, one module each, run by `python -m benchmarks`."""

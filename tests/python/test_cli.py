@@ -1,0 +1,143 @@
+"""The `ascendrt` command: what it prints, its exit codes, and errors a user can act on."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from command import ascendrt, environment, run
+
+from ascendrt import _backend
+
+
+def refused(done: subprocess.CompletedProcess[str], *parts: str, code: int = 1) -> None:
+    """The command ended with `code`, without a traceback, and its error names all the parts."""
+    assert done.returncode == code, (done.stdout, done.stderr)
+    assert "Traceback" not in done.stderr
+    for part in parts:
+        assert part in done.stderr
+
+
+def test_info_as_json() -> None:
+    done = ascendrt("info", "--json", ASCENDRT_DEVICES="2", ASCENDRT_HBM_SIZE="4G")
+    assert done.returncode == 0, done.stderr
+    facts = json.loads(done.stdout)
+    assert facts["backend"] == "emu"
+    assert facts["soc"] == "Ascend910B1"
+    assert facts["device_count"] == len(facts["devices"]) == 2
+    assert facts["library_dir"] == str(_backend.package_lib_dir())
+    assert any(path.endswith("/libascendcl.so") for path in facts["libraries"])
+    assert facts["versions"]["interface"].count(".") == 2
+    assert "page" in facts["page_kind"]
+    for device in facts["devices"]:
+        assert device["memory_total_bytes"] == 4 << 30
+        assert 0 < device["memory_free_bytes"] <= 4 << 30
+
+
+def test_info_for_people() -> None:
+    done = ascendrt("info", ASCENDRT_SOC="Ascend310P3")
+    assert done.returncode == 0, done.stderr
+    for part in ("backend", "emu", "Ascend310P3", "device 0", "GiB", "pages"):
+        assert part in done.stdout
+
+
+def test_info_without_devices_says_so() -> None:
+    done = ascendrt("info", "--json", ASCENDRT_DEVICES="0")
+    assert done.returncode == 1
+    assert json.loads(done.stdout)["device_count"] == 0
+
+
+def test_coverage_counts_what_the_table_lists() -> None:
+    done = ascendrt("coverage", "--json")
+    assert done.returncode == 0, done.stderr
+    table = json.loads(done.stdout)
+    levels = table["levels"]
+    assert levels == ["full", "partial", "stub", "absent"]
+    acl = [row for row in table["functions"] if row["name"].lower().startswith("acl")]
+    assert len(acl) >= 742
+    counted = sum(entry[level] for entry in table["areas"] for level in levels)
+    assert counted == len(table["functions"]) == sum(table["totals"].values())
+    malloc = next(row for row in acl if row["name"] == "aclrtMalloc")
+    assert malloc["emu"] in ("full", "partial")
+    printed = ascendrt("coverage").stdout.splitlines()
+    assert len(printed) == len(table["areas"]) + 2
+    totals = [int(word) for word in printed[-1].split()[1:]]
+    assert sum(totals) == len(table["functions"])
+
+
+def test_env_lines_put_the_libraries_in_place(tmp_path: Path) -> None:
+    lines = ascendrt("env").stdout
+    script = 'set -eu\nunset LD_LIBRARY_PATH\neval "$1"\neval "$1"\nprintf %s "$LD_LIBRARY_PATH"'
+    done = run("/bin/sh", "-c", script, "sh", lines)
+    assert done.returncode == 0, done.stderr
+    directory = str(_backend.package_lib_dir())
+    assert done.stdout.split(":") == [directory, directory]
+
+
+PROBE = """
+import ctypes, json, os
+library = ctypes.CDLL("libascendcl.so")
+count = ctypes.c_uint32()
+code = library.aclrtGetDeviceCount(ctypes.byref(count))
+library.aclrtGetSocName.restype = ctypes.c_char_p
+print(json.dumps([code, count.value, library.aclrtGetSocName().decode(), os.environ["MARK"]]))
+"""
+
+
+def test_run_gives_any_program_the_emulator() -> None:
+    done = ascendrt(
+        *("run", "--devices", "3", "--soc", "Ascend910B4", "--", sys.executable, "-c", PROBE),
+        MARK="kept",
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == [0, 3, "Ascend910B4", "kept"]
+
+
+def test_run_gives_back_the_exit_code_of_the_program() -> None:
+    assert ascendrt("run", "--", "/bin/sh", "-c", "exit 7").returncode == 7
+    assert ascendrt("run", "--", "/bin/sh", "-c", "kill -TERM $$").returncode == -15
+
+
+def test_run_keeps_the_users_library_path_behind_ours() -> None:
+    done = ascendrt(
+        "run", "--", "/bin/sh", "-c", 'printf %s "$LD_LIBRARY_PATH"', LD_LIBRARY_PATH="/x"
+    )
+    assert done.stdout == f"{_backend.package_lib_dir()}:/x"
+
+
+def test_run_of_nothing_and_of_what_is_not_there(tmp_path: Path) -> None:
+    refused(ascendrt("run"), "say what to run", code=2)
+    refused(ascendrt("run", "--", "no-such-program"), "no-such-program was not found", code=127)
+    script = tmp_path / "script.py"
+    script.write_text("print(1)")
+    refused(ascendrt("run", "--", script), "is no program", "python3 script.py", code=126)
+
+
+def test_wrong_usage_is_exit_code_2() -> None:
+    refused(ascendrt(), "COMMAND", code=2)
+    refused(ascendrt("inf"), "invalid choice", code=2)
+    refused(ascendrt("om", "convert"), "NET.onnx", code=2)
+
+
+def test_a_bad_setting_is_an_error_with_its_name() -> None:
+    refused(ascendrt("info", ASCENDRT_BACKEND="reel"), "ASCENDRT_BACKEND", "auto, real, emu")
+
+
+def test_real_without_cann_lists_the_places() -> None:
+    done = ascendrt("info", ASCENDRT_BACKEND="real", ASCEND_HOME_PATH="/nonexistent/cann")
+    if os.path.exists("/usr/local/Ascend"):
+        pytest.skip("this machine has a toolkit in the standard place")
+    refused(done, "/nonexistent/cann/lib64", "/usr/local/Ascend", "ASCENDRT_BACKEND=emu")
+
+
+def test_the_command_is_installed() -> None:
+    script = Path(sys.executable).with_name("ascendrt")
+    done = subprocess.run(
+        [str(script), "--version"], capture_output=True, text=True, env=environment(), timeout=60,
+        check=True,
+    )  # fmt: skip
+    assert done.stdout.startswith("ascendrt ")

@@ -1,0 +1,92 @@
+"""The exception families: every code of the table has a name, a family and a readable text."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from ascendrt import errors
+from ascendrt._gen import codes
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        (100000, errors.UsageError),
+        (107002, errors.UsageError),
+        (145003, errors.ModelError),
+        (545001, errors.ModelError),
+        (200000, errors.OutOfMemoryError),
+        (207001, errors.OutOfMemoryError),
+        (207018, errors.OutOfMemoryError),
+        (245000, errors.OutOfMemoryError),
+        (207000, errors.NotSupportedError),
+        (200001, errors.NotSupportedError),
+        (200006, errors.NotSupportedError),
+        (100039, errors.NotSupportedError),
+        (107019, errors.WaitTimeoutError),
+        (507046, errors.WaitTimeoutError),
+        (507047, errors.WaitTimeoutError),
+        (207007, errors.ResourceError),
+        (300000, errors.ResourceError),
+        (507011, errors.DeviceError),
+        (500002, errors.DeviceError),
+        (999999, errors.AclError),
+    ],
+)
+def test_family_of_a_code(code: int, kind: type[errors.AclError]) -> None:
+    assert type(errors.make(code, "aclX")) is kind
+
+
+def test_families_are_what_python_programs_catch() -> None:
+    assert issubclass(errors.OutOfMemoryError, MemoryError)
+    assert issubclass(errors.WaitTimeoutError, TimeoutError)
+    assert issubclass(errors.MissingSymbolError, errors.NotSupportedError)
+
+
+def test_every_code_but_success_has_a_family_below_acl_error() -> None:
+    assert len(codes.CODES) > 200
+    for code, row in codes.CODES.items():
+        assert row.name.startswith(("ACL", "OK"))
+        if code:
+            assert errors.family(code) is not errors.AclError, code
+
+
+def test_text_says_what_which_and_what_to_do() -> None:
+    error = errors.make(107001, "aclrtSetDevice", "no device 7 here", device=7, devices=1)
+    text = str(error)
+    for part in (
+        "aclrtSetDevice",
+        "107001",
+        "ACL_ERROR_RT_INVALID_DEVICEID",
+        "device=7",
+        "devices=1",
+        "no device 7 here",
+    ):
+        assert part in text
+    assert error.hint
+    assert error.hint in text
+    assert (error.code, error.api, error.ids) == (
+        107001,
+        "aclrtSetDevice",
+        {"device": 7, "devices": 1},
+    )
+
+
+def test_an_unknown_code_is_still_readable() -> None:
+    assert str(errors.make(999999, "aclX")) == "aclX failed with 999999 UNKNOWN"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        errors.make(207001, "aclrtMalloc", "out of memory", size_bytes=5),
+        errors.MissingSymbolError("aclrtFoo", "none has it"),
+    ],
+)
+def test_errors_travel_between_processes(error: errors.AclError) -> None:
+    copy = pickle.loads(pickle.dumps(error))
+    assert type(copy) is type(error)
+    assert str(copy) == str(error)
+    assert (copy.code, copy.api, copy.ids) == (error.code, error.api, error.ids)

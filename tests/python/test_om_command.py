@@ -1,0 +1,154 @@
+"""`ascendrt om`: a network from ONNX file to results, and every way to ask for it wrongly."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import onnxruntime
+import pytest
+from command import DIGITS, ascendrt
+
+
+@pytest.fixture(scope="module")
+def om(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The demo network as an OM file."""
+    path = tmp_path_factory.mktemp("om") / "digits.om"
+    done = ascendrt("om", "convert", DIGITS, "-o", path)
+    assert done.returncode == 0, done.stderr
+    assert str(path) in done.stdout
+    return path
+
+
+@pytest.fixture(scope="module")
+def image(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, npt.NDArray[np.float32]]:
+    """A random input of the right kind, as a file and as an array."""
+    path = tmp_path_factory.mktemp("input") / "x.npy"
+    array = np.random.default_rng(7).random((1, 1, 8, 8), dtype=np.float32)
+    np.save(path, array)
+    return path, array
+
+
+def refused(done: subprocess.CompletedProcess[str], *parts: str) -> None:
+    assert done.returncode == 1, (done.stdout, done.stderr)
+    assert "Traceback" not in done.stderr
+    for part in parts:
+        assert part in done.stderr
+
+
+def test_info_describes_inputs_and_outputs(om: Path) -> None:
+    done = ascendrt("om", "info", om, "--json")
+    assert done.returncode == 0, done.stderr
+    facts = json.loads(done.stdout)
+    assert facts["file_bytes"] == om.stat().st_size
+    assert facts["weight_bytes"] > 0
+    (given,) = facts["inputs"]
+    assert (given["dtype"], given["shape"]) == ("ACL_FLOAT", [1, 1, 8, 8])
+    assert given["size_bytes"] == 256
+    (result,) = facts["outputs"]
+    assert (result["dtype"], result["shape"]) == ("ACL_FLOAT", [1, 10])
+    text = ascendrt("om", "info", om).stdout
+    assert given["name"] in text
+    assert "[1,1,8,8]" in text
+
+
+def test_run_writes_what_onnxruntime_answers(
+    om: Path, image: tuple[Path, npt.NDArray[np.float32]], tmp_path: Path
+) -> None:
+    done = ascendrt("om", "run", om, "--input", image[0], "--out", tmp_path / "new" / "folder")
+    assert done.returncode == 0, done.stderr
+    (written,) = (tmp_path / "new" / "folder").iterdir()
+    session = onnxruntime.InferenceSession(DIGITS, providers=["CPUExecutionProvider"])
+    (expected,) = session.run(None, {session.get_inputs()[0].name: image[1]})
+    result = np.load(written)
+    assert result.shape == expected.shape
+    assert np.abs(result - expected).max() <= 1e-5
+
+
+def test_run_takes_inputs_by_name(
+    om: Path, image: tuple[Path, npt.NDArray[np.float32]], tmp_path: Path
+) -> None:
+    name = json.loads(ascendrt("om", "info", om, "--json").stdout)["inputs"][0]["name"]
+    done = ascendrt("om", "run", om, "--input", f"{name}={image[0]}", "--out", tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("array", "parts"),
+    [
+        (np.zeros((1, 1, 8, 8)), ("float64", "float32", ".astype('float32')")),
+        (np.zeros((1, 1, 8, 9), np.float32), ("(1, 1, 8, 9)", "(1, 1, 8, 8)")),
+        (np.zeros(64, np.float32), ("(64,)", "(1, 1, 8, 8)")),
+    ],
+)
+def test_run_refuses_an_input_that_does_not_fit(
+    om: Path, tmp_path: Path, array: npt.NDArray[np.generic], parts: tuple[str, ...]
+) -> None:
+    np.save(tmp_path / "x.npy", array)
+    done = ascendrt("om", "run", om, "--input", tmp_path / "x.npy", "--out", tmp_path / "out")
+    refused(done, "input 0", *parts)
+    assert not (tmp_path / "out").exists()
+
+
+def test_run_refuses_wrong_files(om: Path, tmp_path: Path) -> None:
+    out = ("--out", tmp_path / "out")
+    refused(ascendrt("om", "run", om, *out), "has 1 input(s)", "ACL_FLOAT")
+    refused(ascendrt("om", "run", om, "--input", tmp_path / "no.npy", *out), "does not exist")
+    (tmp_path / "text.npy").write_text("hello")
+    refused(ascendrt("om", "run", om, "--input", tmp_path / "text.npy", *out), "is no .npy file")
+    refused(ascendrt("om", "run", tmp_path / "no.om", *out), "no.om does not exist")
+    refused(ascendrt("om", "run", DIGITS, "--input", "x.npy", *out), "aclmdlLoadFromFile")
+
+
+def test_run_refuses_a_device_that_is_not_there(
+    om: Path, image: tuple[Path, npt.NDArray[np.float32]], tmp_path: Path
+) -> None:
+    words = ("om", "run", om, "--input", image[0], "--out", tmp_path)
+    refused(ascendrt(*words, "--device", "5"), "107001", "device=5", "devices=1")
+    refused(ascendrt(*words, ASCENDRT_DEVICES="0"), "aclrtSetDevice", "device=0")
+
+
+def test_run_refuses_a_model_for_another_chip(
+    image: tuple[Path, npt.NDArray[np.float32]], tmp_path: Path
+) -> None:
+    other = tmp_path / "other.om"
+    assert ascendrt("om", "convert", DIGITS, "-o", other, "--soc", "Ascend310P3").returncode == 0
+    done = ascendrt("om", "run", other, "--input", image[0], "--out", tmp_path / "out")
+    refused(done, "Ascend310P3", "Ascend910B1")
+    words = ("om", "run", other, "--input", image[0], "--out", tmp_path / "out")
+    assert ascendrt(*words, ASCENDRT_SOC="Ascend310P3").returncode == 0
+
+
+def test_convert_refuses_what_it_cannot_read(tmp_path: Path) -> None:
+    target = tmp_path / "net.om"
+    refused(ascendrt("om", "convert", tmp_path / "no.onnx", "-o", target), "does not exist")
+    refused(ascendrt("om", "convert", tmp_path, "-o", target), "is a folder")
+    (tmp_path / "text.onnx").write_text("this is no network")
+    refused(ascendrt("om", "convert", tmp_path / "text.onnx", "-o", target), "text.onnx")
+    refused(ascendrt("om", "convert", DIGITS, "-o", target, "--soc", "Ascend1"), "Ascend1")
+    words = ("om", "convert", DIGITS, "-o", target, "--input-shape")
+    refused(ascendrt(*words, "x=1,2"), "NAME:1,3,48,192")
+    refused(ascendrt(*words, "nosuch:1,1,8,8"), "nosuch")
+    assert not target.exists()
+
+
+def test_convert_leaves_no_half_written_file(tmp_path: Path) -> None:
+    refused(ascendrt("om", "convert", DIGITS, "-o", tmp_path / "no" / "net.om"), "no folder")
+    if os.geteuid() == 0:
+        locked = Path("/proc/net.om")
+    else:
+        (tmp_path / "locked").mkdir(mode=0o500)
+        locked = tmp_path / "locked" / "net.om"
+    refused(ascendrt("om", "convert", DIGITS, "-o", locked), str(locked))
+    assert list(tmp_path.glob("**/*.om*")) == []
+
+
+def test_convert_replaces_an_older_file(om: Path, tmp_path: Path) -> None:
+    target = tmp_path / "net.om"
+    target.write_text("older")
+    assert ascendrt("om", "convert", DIGITS, "-o", target).returncode == 0
+    assert target.read_bytes() == om.read_bytes()
