@@ -1,6 +1,8 @@
 // Queries on whole models and the registry of loaded ones.
 #include "model/model.hpp"
 
+#include <mutex>
+
 #include "model/registry.hpp"
 
 namespace ascendrt::model {

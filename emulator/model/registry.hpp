@@ -4,9 +4,9 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <unordered_map>
 
+#include "base/mutex.hpp"
 #include "model/model.hpp"
 
 namespace ascendrt::model {
@@ -34,7 +34,7 @@ class ModelRegistry {
   void clear();  // at finalize
 
  private:
-  mutable std::mutex mutex_;
+  mutable base::RankedMutex mutex_{base::Rank::kLeaf};
   uint32_t next_id_ = 1;
   std::unordered_map<uint32_t, std::shared_ptr<LoadedModel>> models_;
 };

@@ -1,0 +1,77 @@
+// The container of an offline model: 256 byte header, partition tables, blocks.
+// Owns: offsets, ids and limits of the container, and its fault codes.
+// Must never: look inside a partition, allocate by a number found in the file.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "model/model.hpp"
+
+namespace ascendrt::model {
+
+// Codes of the graph engine; none of them becomes a thread's last error.
+enum GeCode : int32_t {
+  kGeParamInvalid = 145000,
+  kGeNotInitialised = 145001,
+  kGePathInvalid = 145002,
+  kGeModelIdInvalid = 145003,
+  kGeDataSizeInvalid = 145006,
+  kGeTaskPartition = 545004,
+  kGeFailure = 500002,  // what every code outside the public range becomes
+  kAclInvalidParam = 100000,
+  kAclWriteFile = 100004,
+};
+[[noreturn]] void fail_model(int32_t code, const std::string& text);
+
+enum PartId : uint32_t {
+  kPartModelDef = 0,
+  kPartWeights = 1,
+  kPartTaskInfo = 2,
+  kPartKernels = 3,
+  kPartFlowModel = 6,
+  kPartInOutInfo = 8,
+};
+const char* part_name(uint32_t id);
+
+enum ModelType : uint8_t { kTypeIr = 0, kTypeFlow = 3, kTypeBundle = 5 };
+
+// Where things are in the header; little endian.
+inline constexpr size_t kHeaderSize = 256;
+inline constexpr uint32_t kOmMagic = 0x444F4D49;  // "IMOD"
+inline constexpr uint32_t kVersionOld = 0x10000000;
+inline constexpr uint32_t kVersionNew = 0x20000000;
+struct HeaderAt {
+  static constexpr size_t kMagic = 0, kHeadSize = 4, kVersion = 8, kLength = 76, kEncrypt = 80;
+  static constexpr size_t kType = 82, kName = 84, kIrVersion = 152;
+  static constexpr size_t kOldPlatform = 156;  // old layout; the new one has model_num there
+  static constexpr size_t kModelNum = 156, kPlatform = 160, kPlatformType = 180;
+  static constexpr size_t kModelLength = 184, kUnknownShape = 193;
+  static constexpr size_t kNameBytes = 32, kPlatformBytes = 20;
+};
+
+struct Part {
+  uint32_t id = 0;
+  std::span<const uint8_t> bytes;
+};
+
+struct Block {
+  std::vector<Part> parts;
+  // First partition of that id; empty when there is none.
+  std::span<const uint8_t> find(uint32_t id) const;
+};
+
+struct Container {
+  HeaderInfo header;
+  bool wide_table = false;  // 64 bit partition tables
+  std::vector<Block> blocks;
+};
+
+// Fields of a header; needs 256 bytes, checks nothing.
+HeaderInfo read_header(std::span<const uint8_t> file);
+// Header tests and all tables. `origin` starts every text.
+Container read_container(std::span<const uint8_t> file, const std::string& origin);
+
+}  // namespace ascendrt::model

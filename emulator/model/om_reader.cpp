@@ -1,0 +1,248 @@
+// Reading offline models. Owns: file access, the order of the steps, codes per partition.
+#include "model/om_reader.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "base/error.hpp"
+#include "gen/soc.inc"
+#include "model/om_container.hpp"
+#include "model/om_inout.hpp"
+#include "model/om_proto.hpp"
+
+namespace ascendrt::model {
+namespace {
+
+class File {
+ public:
+  explicit File(const std::string& path) : path_(path) {
+    // Non-blocking, so that a pipe without a writer is refused instead of waited for.
+    fd_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd_ < 0) unreadable(std::strerror(errno));
+  }
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+  ~File() { ::close(fd_); }
+
+  Bytes read_all() {
+    struct stat info = {};
+    if (::fstat(fd_, &info) != 0) unreadable(std::strerror(errno));
+    if (!S_ISREG(info.st_mode)) unreadable("not a regular file");
+    Bytes data(static_cast<size_t>(info.st_size));
+    size_t done = 0;
+    while (done < data.size()) {
+      const ssize_t got = ::read(fd_, data.data() + done, data.size() - done);
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0) unreadable(std::strerror(errno));
+      if (got == 0) break;  // shrunk meanwhile; the length test will tell
+      done += static_cast<size_t>(got);
+    }
+    data.resize(done);
+    return data;
+  }
+
+ private:
+  [[noreturn]] void unreadable(const char* why) const {
+    fail_model(kGePathInvalid, "model file '" + path_ + "' cannot be read: " + why +
+                                   "; check the path, the working directory and the permissions");
+  }
+
+  const std::string& path_;
+  int fd_ = -1;
+};
+
+// Runs a parser over one partition; a fault in it becomes `code` with the place.
+template <class F>
+auto parse_part(int32_t code, const std::string& where, const char* hint, F&& parse) {
+  try {
+    return parse();
+  } catch (const wire::Malformed& fault) {
+    fail_model(code, where + " is not readable at its offset " + std::to_string(fault.offset) +
+                         ": " + fault.text + hint);
+  }
+}
+
+// Every constant must have its bytes, else a damaged file would only be found while it runs.
+void check_constants(const Model& model, const std::string& origin) {
+  for (const Graph& graph : model.graphs) {
+    for (const Op& op : graph.ops) {
+      const AttrValue* value = op.type == "Const" ? op.attrs.find("value") : nullptr;
+      const auto* boxed = value == nullptr ? nullptr : value->as<Box<Tensor>>();
+      if (boxed == nullptr) continue;
+      const TensorDesc& desc = (*boxed)->desc;
+      const int64_t size = desc.weight_size > 0 ? desc.weight_size : desc.size;
+      if (size > 0 && model.constant_data(op).empty()) {
+        fail_model(kGeFailure, origin + ": constant '" + op.name + "' wants " +
+                                   std::to_string(size) + " bytes at offset " +
+                                   std::to_string(desc.data_offset) +
+                                   " of WEIGHTS_DATA, which has " +
+                                   std::to_string(model.weights.bytes.size()) + " bytes");
+      }
+    }
+  }
+}
+
+class ContentReader {
+ public:
+  ContentReader(const std::string& origin, std::shared_ptr<const void> owner)
+      : origin_(origin), owner_(std::move(owner)) {}
+
+  Model read(const Container& container, const std::string& device_soc) {
+    Model root = read_block(container, 0);
+    describe(root);
+    use_inout_info(root, container.blocks.front());
+    check_soc(root, device_soc);
+    for (size_t i = 1; i < container.blocks.size(); ++i) {
+      root.parts.push_back(read_block(container, i));
+    }
+    return root;
+  }
+
+ private:
+  Model read_block(const Container& container, size_t index) {
+    const Block& block = container.blocks[index];
+    const std::string where =
+        origin_ + (index == 0 ? "" : ", sub model " + std::to_string(index)) + ": partition ";
+    Model model;
+    model.header = container.header;
+    read_model_def(block, where, model);
+    keep_weights(block, model);
+    const auto tasks = block.find(kPartTaskInfo);
+    if (!tasks.empty()) {
+      model.task_info =
+          parse_part(kGeFailure, where + "TASK_INFO", "", [&] { return parse_task_info(tasks); });
+    }
+    check_constants(model, origin_);
+    return model;
+  }
+
+  void read_model_def(const Block& block, const std::string& where, Model& model) {
+    const auto bytes = block.find(kPartModelDef);
+    if (bytes.empty()) fail_model(kGeFailure, where + "MODEL_DEF is missing or empty");
+    const char* hint = model.header.encrypted ? "; the header says that the file is encrypted" : "";
+    parse_part(kGeFailure, where + "MODEL_DEF", hint, [&] {
+      parse_model_def(bytes, model);
+      auto own = take_dictionary(model);
+      if (!dictionary_) dictionary_ = std::move(own);  // that of the first block serves all
+      if (dictionary_) expand_attributes(model, *dictionary_, bytes.size());
+    });
+    if (model.graphs.empty()) fail_model(kGeFailure, where + "MODEL_DEF holds no graph");
+  }
+
+  void keep_weights(const Block& block, Model& model) const {
+    const auto weights = block.find(kPartWeights);
+    if (owner_ != nullptr) {
+      model.weights = Blob{weights, owner_};
+    } else {
+      model.weights = Blob::own(Bytes(weights.begin(), weights.end()));
+    }
+  }
+
+  // The graph decides. The description partition only fills in gears whose ops a file may not show.
+  static void use_inout_info(Model& model, const Block& block) {
+    const auto bytes = block.find(kPartInOutInfo);
+    if (bytes.empty() || model.gears.kind != GearKind::kNone) return;
+    try {
+      model.gears = parse_inout_info(bytes).gears;
+    } catch (const wire::Malformed&) {
+      // Loading does not need it, and real loaders do not look at it.
+    }
+  }
+
+  void check_soc(const Model& model, const std::string& device_soc) const {
+    if (device_soc.empty() || model.soc_version.empty()) return;
+    if (soc_compatible(model.soc_version, device_soc)) return;
+    fail_model(kGeFailure, "E10001: " + origin_ + " was built for " + model.soc_version +
+                               ", the device is " + device_soc +
+                               "; convert the model again for this device, or choose the device");
+  }
+
+  const std::string& origin_;
+  std::shared_ptr<const void> owner_;
+  std::optional<AttrDictionary> dictionary_;
+};
+
+}  // namespace
+
+OmSource::OmSource(std::span<const uint8_t> bytes, std::shared_ptr<const void> owner,
+                   std::string origin)
+    : bytes_(bytes), owner_(std::move(owner)), origin_(std::move(origin)) {}
+
+OmSource OmSource::from_file(const std::string& path) {
+  auto data = std::make_shared<const Bytes>(File(path).read_all());
+  OmSource source(*data, data, "model file '" + path + "'");
+  source.probe();
+  return source;
+}
+
+OmSource OmSource::from_memory(const void* data, size_t size) {
+  OmSource source({static_cast<const uint8_t*>(data), size}, nullptr,
+                  "model in memory (" + std::to_string(size) + " bytes)");
+  source.probe();
+  return source;
+}
+
+void OmSource::probe() const {
+  if (bytes_.size() < sizeof(kOmMagic)) {
+    fail_model(kGeDataSizeInvalid, origin_ + " has " + std::to_string(bytes_.size()) +
+                                       " bytes, an offline model has more than " +
+                                       std::to_string(kHeaderSize));
+  }
+}
+
+void OmSource::check_header(Entry entry) const {
+  if (bytes_.size() >= kHeaderSize) return;
+  constexpr int32_t kCodes[] = {kGeDataSizeInvalid, kAclInvalidParam, kGeParamInvalid};
+  fail_model(kCodes[static_cast<size_t>(entry)],
+             origin_ + " has " + std::to_string(bytes_.size()) + " bytes, the header alone has " +
+                 std::to_string(kHeaderSize) + "; it is truncated or not an offline model");
+}
+
+bool OmSource::is_dynamic() const {
+  if (bytes_.size() < kHeaderSize) return false;
+  const HeaderInfo header = read_header(bytes_);
+  return header.model_num > 1 || header.unknown_shape;
+}
+
+Model OmSource::read(const std::string& device_soc) const {
+  check_header(Entry::kLoadFile);
+  const Container container = read_container(bytes_, origin_);
+  return ContentReader(origin_, owner_).read(container, device_soc);
+}
+
+bool soc_compatible(const std::string& model_soc, const std::string& device_soc) {
+  if (model_soc == device_soc) return true;
+  const gen::Soc* device = gen::find_soc(device_soc);
+  if (device == nullptr) return false;
+  const gen::Soc* wanted = gen::find_soc(model_soc);
+  // Ascend910B is a chip of the 910 family as well as the name of another family: the chip counts.
+  return (wanted != nullptr ? std::string_view(wanted->short_name) : model_soc) ==
+         device->short_name;
+}
+
+QuerySizes OmSource::query_sizes() const {
+  check_header(Entry::kQuerySize);
+  const Container container = read_container(bytes_, origin_);
+  const bool dynamic = is_dynamic();
+  const Block& root = container.blocks.front();
+  if (!dynamic && root.parts.size() == 1) {
+    fail_model(kGeParamInvalid, origin_ +
+                                    " has a single partition: it describes a model but holds "
+                                    "nothing to run, so it has no sizes");
+  }
+  QuerySizes sizes;
+  for (const Block& block : container.blocks) sizes.weight += block.find(kPartWeights).size();
+  const auto tasks = root.find(kPartTaskInfo);
+  if (!dynamic && !tasks.empty()) {
+    sizes.work = parse_part(kGeTaskPartition, origin_ + ": partition TASK_INFO", "",
+                            [&] { return parse_task_info(tasks).memory_size; });
+  }
+  return sizes;
+}
+
+}  // namespace ascendrt::model

@@ -1,0 +1,151 @@
+// Writing offline models. Owns: the file image and its atomic way onto the disk.
+#include "model/om_writer.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "model/om_container.hpp"
+#include "model/om_inout.hpp"
+#include "model/om_proto.hpp"
+
+namespace ascendrt::model {
+namespace {
+
+constexpr uint32_t kIrVersion = 2;
+
+class Image {
+ public:
+  explicit Image(size_t size) { data_.reserve(size); }
+
+  template <class T>
+  void put(T value) {
+    const auto bits = static_cast<uint64_t>(value);
+    for (size_t i = 0; i < sizeof(T); ++i) data_.push_back(static_cast<uint8_t>(bits >> (8 * i)));
+  }
+  void append(std::span<const uint8_t> bytes) {
+    data_.insert(data_.end(), bytes.begin(), bytes.end());
+  }
+  void zeros_until(size_t offset) { data_.resize(offset); }
+  // Cut so that a NUL always ends the field.
+  void text(const std::string& value, size_t width) {
+    const size_t end = data_.size() + width;
+    const size_t used = std::min(value.size(), width - 1);
+    data_.insert(data_.end(), value.begin(), value.begin() + static_cast<std::ptrdiff_t>(used));
+    zeros_until(end);
+  }
+  Bytes take() { return std::move(data_); }
+
+ private:
+  Bytes data_;
+};
+
+void put_header(Image& image, const Model& model, uint64_t body_bytes) {
+  image.put(kOmMagic);
+  image.put(static_cast<uint32_t>(kHeaderSize));
+  image.put(kVersionNew);
+  image.zeros_until(HeaderAt::kName);  // no checksum, plain, 64 bit length, normal model, offline
+  image.text(model.name, HeaderAt::kNameBytes);
+  image.zeros_until(HeaderAt::kIrVersion);
+  image.put(kIrVersion);
+  image.put(uint32_t{1});  // one sub model
+  image.text(model.custom_version, HeaderAt::kPlatformBytes);
+  image.put(uint8_t{1});  // platform type
+  image.zeros_until(HeaderAt::kModelLength);
+  image.put(body_bytes);
+  image.zeros_until(kHeaderSize);
+}
+
+// Temporary file beside the target; gone unless it was renamed.
+class Replacement {
+ public:
+  explicit Replacement(const std::string& target) : target_(target) {
+    static std::atomic<uint32_t> serial{0};  // relaxed: only uniqueness matters
+    constexpr int kTries = 100;
+    for (int i = 0; i < kTries && fd_ < 0; ++i) {
+      temporary_ = target + ".tmp-" + std::to_string(::getpid()) + "-" +
+                   std::to_string(serial.fetch_add(1, std::memory_order_relaxed));
+      fd_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+      if (fd_ < 0 && errno != EEXIST) break;
+    }
+    if (fd_ < 0) fail("cannot be created");
+  }
+  Replacement(const Replacement&) = delete;
+  Replacement& operator=(const Replacement&) = delete;
+  ~Replacement() {
+    if (fd_ >= 0) ::close(fd_);
+    if (!renamed_) ::unlink(temporary_.c_str());
+  }
+
+  void write(std::span<const uint8_t> data) {
+    while (!data.empty()) {
+      const ssize_t done = ::write(fd_, data.data(), data.size());
+      if (done < 0 && errno == EINTR) continue;
+      if (done < 0) fail("cannot be written");
+      data = data.subspan(static_cast<size_t>(done));
+    }
+    if (::fsync(fd_) != 0) fail("cannot be brought to disk");
+  }
+  void rename() {
+    if (::rename(temporary_.c_str(), target_.c_str()) != 0) fail("cannot be put in place");
+    renamed_ = true;
+  }
+
+ private:
+  [[noreturn]] void fail(const char* what) const {
+    const std::string reason = std::strerror(errno);
+    fail_model(kAclWriteFile, "output file '" + target_ + "' " + what + ": " + reason +
+                                  "; nothing was left behind, check the directory, its permissions "
+                                  "and the free space");
+  }
+
+  std::string target_;
+  std::string temporary_;
+  int fd_ = -1;
+  bool renamed_ = false;
+};
+
+}  // namespace
+
+Bytes serialize_om(const Model& model) {
+  const Bytes inout = serialize_inout_info({model.inputs, model.outputs, model.gears});
+  const Bytes model_def = serialize_model_def(model);
+  const Bytes tasks = serialize_task_info(model.task_info);
+  std::vector<Part> parts = {{kPartInOutInfo, inout}, {kPartModelDef, model_def}};
+  if (!model.weights.bytes.empty()) parts.push_back({kPartWeights, model.weights.bytes});
+  parts.push_back({kPartTaskInfo, tasks});
+
+  constexpr uint64_t kTableHead = 8;
+  constexpr uint64_t kTableRow = 24;
+  uint64_t body = kTableHead + kTableRow * parts.size();
+  for (const Part& part : parts) body += part.bytes.size();
+  Image image(kHeaderSize + body);
+  put_header(image, model, body);
+  image.put(static_cast<uint32_t>(parts.size()));
+  image.put(uint32_t{0});
+  uint64_t offset = 0;
+  for (const Part& part : parts) {
+    image.put(part.id);
+    image.put(uint32_t{0});
+    image.put(offset);
+    image.put(static_cast<uint64_t>(part.bytes.size()));
+    offset += part.bytes.size();
+  }
+  for (const Part& part : parts) image.append(part.bytes);
+  return image.take();
+}
+
+void write_om(Model& model, const std::string& path) {
+  complete(model);
+  const Bytes image = serialize_om(model);
+  Replacement file(path);
+  file.write(image);
+  file.rename();
+}
+
+}  // namespace ascendrt::model
