@@ -36,6 +36,7 @@ check: build
 	ruff check .
 	ruff format --check .
 	mypy
+	mypy --python-version 3.12 benchmarks
 	clang-format --dry-run -Werror $(CPP)
 	run-clang-tidy.py -quiet -p $(BUILD) -j $(JOBS) '/emulator/(base|clock|probe|ops|memory|core|model|abi|check|trace)/' > build/tidy.log 2>&1 || { grep -E 'error|warning' build/tidy.log; exit 1; }
 	$(PYTEST) tests/abi

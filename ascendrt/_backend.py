@@ -123,7 +123,7 @@ def _installed(name: str) -> Path:
     spec = importlib.util.find_spec("ascendrt._cffi")
     if spec is None or spec.origin is None:
         raise BackendError(
-            "the extension ascendrt._cffi is missing: this is a source folder that was never built; "
+            "the extension ascendrt._cffi is missing: this source folder was never built; "
             "run `make build`, or leave the folder if ascendrt is installed elsewhere"
         )
     return Path(spec.origin).parent / name

@@ -1,9 +1,9 @@
 """The only module that touches cffi: calls, checks, buffers, callbacks.
 
 Owns: `lib` (each ABI function by its vendor name; the first one asked for loads the backend), the
-three guards (`call` raises, `check` raises for a code at hand, `check_quiet` warns and never raises)
-and references to what C holds on to. Every call releases the GIL. Must never decide which library
-set is used.
+guards (`call` raises, `check` raises for a code at hand, `check_quiet` warns and never raises), and
+references to what C holds on to. Every call releases the GIL. Must never decide which library set
+is used.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One rule for everything that owns a handle: close once, work as a context manager, warn when left.
+"""One rule for everything that owns a handle: close once, work in a `with`, warn when left open.
 
 Must never raise from a finalizer.
 """

@@ -10,7 +10,6 @@ import os
 import shutil
 import sys
 from collections.abc import Mapping
-from typing import NoReturn
 
 from ascendrt._backend import package_lib_dir
 
@@ -50,17 +49,13 @@ def command(options: argparse.Namespace) -> int:
         options.parser.error("say what to run: ascendrt run -- ./program arguments")
     environ = environment(os.environ, vars(options))
     program = shutil.which(words[0], path=environ.get("PATH"))
-    if program is None:
-        kind = "is no program" if os.path.exists(words[0]) else "was not found"
-        hint = " (is it executable? for a script say: python3 script.py)"
-        print(f"ascendrt run: {words[0]} {kind}{hint}", file=sys.stderr)
-        return 126 if os.path.exists(words[0]) else 127
-    sys.stdout.flush()
-    _become(program, words, environ)
-
-
-def _become(program: str, words: list[str], environ: dict[str, str]) -> NoReturn:
-    os.execve(program, words, environ)
+    if program is not None:
+        sys.stdout.flush()
+        os.execve(program, words, environ)
+    kind = "is no program" if os.path.exists(words[0]) else "was not found"
+    hint = " (is it executable? for a script say: python3 script.py)"
+    print(f"ascendrt run: {words[0]} {kind}{hint}", file=sys.stderr)
+    return 126 if os.path.exists(words[0]) else 127
 
 
 def environment(base: Mapping[str, str], options: Mapping[str, object]) -> dict[str, str]:

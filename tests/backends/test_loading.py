@@ -41,8 +41,8 @@ def test_the_real_set_answers_calls(toolkits: dict[str, Toolkit]) -> None:
         "    memory = ascendrt.Memory.from_array([1.0, 2.0])\n"
         "    values = memory.read((2,), 'float64').tolist()\n"
         "    memory.close()\n"
-        "print(json.dumps([ascendrt.backend(), ascendrt.soc_name(), ascendrt.device_count(), values,"
-        " [name for name in mapped() if 'emu' in name]]))"
+        "print(json.dumps([ascendrt.backend(), ascendrt.soc_name(), ascendrt.device_count(),"
+        " values, [name for name in mapped() if 'emu' in name]]))"
     )
     result = answer(code, ASCEND_HOME_PATH=str(toolkits["full"].root))
     assert result == ["real", "StandIn1", 2, [1.0, 2.0], []]

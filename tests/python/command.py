@@ -1,4 +1,4 @@
-"""How the tests start the `ascendrt` command and small scripts: fresh process, emulator, bounded."""
+"""How the tests start the `ascendrt` command and scripts: fresh process, emulator, bounded."""
 
 from __future__ import annotations
 
