@@ -48,6 +48,11 @@ def chip_of(soc: str) -> str:
     return "910" if soc == "Ascend910B" else soc
 
 
+def chip() -> str:
+    """Return the kind of chip in use, as the rules name it."""
+    return chip_of(ffi.string(acl.aclrtGetSocName()).decode())
+
+
 class Abi:
     """Functions and constants by their vendor names: acl.aclrtMalloc(...), acl.ACL_HOST.
 
@@ -72,6 +77,9 @@ class Abi:
 _alive: dict[int, str] = {}
 _MAKERS = {
     "aclrtMalloc": "aclrtFree",
+    "aclrtMallocAlign32": "aclrtFree",
+    "aclrtMallocCached": "aclrtFree",
+    "aclrtMallocWithCfg": "aclrtFree",
     "aclrtMallocHost": "aclrtFreeHost",
     "aclrtCreateContext": "aclrtDestroyContext",
     "aclrtCreateEvent": "aclrtDestroyEvent",
@@ -285,7 +293,7 @@ def eventually(condition: Callable[[], bool], timeout_s: float = WAIT_S) -> bool
 class Gate:
     """Keeps streams of the current context busy until open() is called.
 
-    A flag event with SYNC that was never recorded blocks every stream that waits for it (S5.29).
+    A flag event with SYNC that was never recorded blocks every stream that waits for it (S5.27).
     """
 
     def __init__(self, *streams: Any) -> None:
