@@ -11,7 +11,7 @@ from model import Const, Function, Header, Model
 # Lines that no table holds: function-like macros and attributes that programs use by name.
 _EXTRA = {
     "acl/acl_base_rt.h": """#define ACL_FUNC_VISIBILITY
-#define ACL_APP_LOG(level, ...) aclAppLog(level, __FUNCTION__, __FILE__, __LINE__, __VA_ARGS__)
+#define ACL_APP_LOG(level, ...) aclAppLog(level, __func__, __FILE__, __LINE__, __VA_ARGS__)
 """,
 }
 _MISS_ANSWERS = {
@@ -78,7 +78,7 @@ def emit_all_h(model: Model) -> str:
     includes = "\n".join(f'#include "{h.path}"' for h in model.headers if h.path)
     hidden = "\n".join(f"{f.signature(f.name)};" for f in model.functions if not f.header)
     return f"""/* {NOTICE} */
-/* The ABI as the binding sees it: `aclX` is the trampoline art_aclX, so no vendor name is defined here. */
+/* The ABI as the binding sees it: `aclX` means art_aclX, so no vendor name is defined here. */
 #ifndef ASCENDRT_GEN_ALL_H_
 #define ASCENDRT_GEN_ALL_H_
 

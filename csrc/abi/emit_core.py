@@ -6,7 +6,7 @@ import json
 import re
 
 from c_text import NOTICE, constants_text, defines_text, types_text
-from model import Code, Function, Model, Soc
+from model import Function, Model, Soc
 
 CORE_MARKER = "ascendrt_emu_marker"
 
@@ -78,16 +78,7 @@ constexpr const char* api_name(ApiId id) {{ return kApiNames[static_cast<size_t>
 """
 
 
-def emit_codes(model: Model) -> str:
-    preferred = {"acl": 0, "runtime": 1, "graph engine": 2, "aclnn": 3}
-    best: dict[int, Code] = {}
-    for code in sorted(model.codes, key=lambda c: (preferred[c.layer], c.name == "ACL_ERROR_NONE")):
-        best.setdefault(code.value, code)
-    rows = "\n".join(
-        f"    {{{c.value}, {json.dumps(c.name)}, {json.dumps(c.meaning)}, {json.dumps(c.hint)}}},"
-        for c in sorted(best.values(), key=lambda c: c.value)
-    )
-    return f"""// {NOTICE}
+_CODES_HPP = f"""// {NOTICE}
 // Name, meaning and "likely cause / fix" of every status code.
 #pragma once
 
@@ -105,7 +96,7 @@ struct CodeText {{
 }};
 
 inline constexpr CodeText kCodes[] = {{
-{rows}
+@ROWS@
 }};
 
 // Null for a value that is no code.
@@ -133,6 +124,14 @@ constexpr const char* code_hint(int32_t value) {{
 
 }}  // namespace ascendrt
 """
+
+
+def emit_codes(model: Model) -> str:
+    rows = "\n".join(
+        f"    {{{c.value}, {json.dumps(c.name)}, {json.dumps(c.meaning)}, {json.dumps(c.hint)}}},"
+        for c in model.codes_by_value()
+    )
+    return _CODES_HPP.replace("@ROWS@", rows)
 
 
 _SOC_FIELDS = (

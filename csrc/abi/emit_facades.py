@@ -1,7 +1,8 @@
 """The facades: one assembly file of forwarders per library name, and the list of them for CMake.
 
 A forwarder is a jump through the global offset table to art_emu_<name> in the core. Assembly,
-because arguments (also variadic ones and structures by value) pass untouched and mangled names work.
+because arguments (also variadic ones and structures by value) pass untouched, and so do
+mangled names.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ import re
 from collections import Counter
 
 from c_text import NOTICE
-from model import EMU_STATES, Code, Enum, Function, Model
+from model import EMU_STATES, Enum, Function, Model
 
 
 def _enum(enum: Enum) -> str:
@@ -40,13 +40,9 @@ def _quoted(*texts: str) -> str:
 
 
 def emit_codes(model: Model) -> str:
-    order = {"acl": 0, "runtime": 1, "graph engine": 2, "aclnn": 3}
-    best: dict[int, Code] = {}
-    for code in sorted(model.codes, key=lambda c: (order[c.layer], c.name == "ACL_ERROR_NONE")):
-        best.setdefault(code.value, code)
     rows = "\n".join(
         f"    {c.value}: Code({_quoted(c.name, c.layer, c.meaning, c.hint)}),"
-        for c in sorted(best.values(), key=lambda c: c.value)
+        for c in model.codes_by_value()
     )
     return f'''"""The status codes: name, meaning, likely cause and fix. {NOTICE}."""
 

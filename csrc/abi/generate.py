@@ -1,7 +1,8 @@
 """Writes every generated file of the repository from csrc/abi/*.toml.
 
-    python csrc/abi/generate.py          write what changed
-    python csrc/abi/generate.py --check  write nothing, fail when a file is not up to date
+    python csrc/abi/generate.py               write what changed
+    python csrc/abi/generate.py --check       write nothing, fail when a file is not up to date
+    python csrc/abi/generate.py --check-full  fail when a `full` function has a rule without a test
 
 Generated files are committed and never edited. Each output is one emit_x(model) -> str.
 """
@@ -12,6 +13,7 @@ import argparse
 import sys
 from pathlib import Path
 
+import check_full
 import emit_c as c
 import emit_core as core
 import emit_facades as facades
@@ -20,6 +22,7 @@ import model as abi
 from c_text import NOTICE
 
 ROOT = Path(__file__).resolve().parents[2]
+FOLDERS = ("emulator/gen", "csrc/gen", "ascendrt/_gen")  # hold nothing but outputs
 
 
 def outputs(model: abi.Model) -> dict[str, str]:
@@ -52,7 +55,14 @@ def outputs(model: abi.Model) -> dict[str, str]:
     return files
 
 
-def _outdated(files: dict[str, str], root: Path) -> list[str]:
+def stale(files: dict[str, str], root: Path) -> list[str]:
+    """Files in the generated folders that nothing generates any more."""
+    found = (p for folder in FOLDERS for p in (root / folder).rglob("*") if p.is_file())
+    paths = (p.relative_to(root).as_posix() for p in found if p.suffix != ".pyc")
+    return sorted(path for path in paths if path not in files)
+
+
+def outdated(files: dict[str, str], root: Path) -> list[str]:
     return [
         path
         for path, text in files.items()
@@ -63,14 +73,24 @@ def _outdated(files: dict[str, str], root: Path) -> list[str]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--check", action="store_true", help="fail when a file is not up to date")
+    parser.add_argument("--check-full", action="store_true", help="`full` rows need their tests")
     options = parser.parse_args()
-    files = outputs(abi.load())
-    outdated = _outdated(files, ROOT)
+    model = abi.load()
+    problems = check_full.check(model, ROOT)
+    for problem in problems:
+        print(f"error: {problem}", file=sys.stderr)
+    if options.check_full or problems:
+        return 1 if problems else 0
+    files = outputs(model)
+    changed, gone = outdated(files, ROOT), stale(files, ROOT)
     if options.check:
-        for path in outdated:
+        for path in changed + gone:
             print(f"{path} is not up to date: run python csrc/abi/generate.py", file=sys.stderr)
-        return 1 if outdated else 0
-    for path in outdated:
+        return 1 if changed or gone else 0
+    for path in gone:
+        (ROOT / path).unlink()
+        print(f"removed {path}")
+    for path in changed:
         (ROOT / path).parent.mkdir(parents=True, exist_ok=True)
         (ROOT / path).write_text(files[path], encoding="utf-8")
         print(f"wrote {path}")

@@ -221,6 +221,13 @@ class Model:
             if f.exported and (lib.union or f.lib in wanted or f.name in lib.names)
         )
 
+    def codes_by_value(self) -> tuple[Code, ...]:
+        """One code per value, in value order: several layers name the same value."""
+        best: dict[int, Code] = {}
+        for code in sorted(self.codes, key=lambda c: (LAYERS.index(c.layer), "NONE" in c.name)):
+            best.setdefault(code.value, code)
+        return tuple(sorted(best.values(), key=lambda c: c.value))
+
     def cxx_column(self, lib: Library) -> tuple[CxxSymbol, ...]:
         wanted = {lib.name, *lib.also}
         return tuple(c for c in self.cxx if c.emu != "absent" and c.lib in wanted)
@@ -360,6 +367,13 @@ def _codes(table: Table, consts: list[Const]) -> Iterator[Code]:
         yield Code(name, value, row["layer"], row["meaning"], row.get("hint", ""))
 
 
+def _cxx(table: Table) -> tuple[CxxSymbol, ...]:
+    return tuple(
+        CxxSymbol(n, r["sig"], r["lib"], r["emu"], r["answers"], _names(r["linked"]), r["source"])
+        for n, r in table["cxx"].items()
+    )
+
+
 def _libs(table: Table) -> tuple[Library, ...]:
     return tuple(
         Library(
@@ -401,10 +415,6 @@ def load(folder: Path = ABI_DIR) -> Model:
             _read_header(table, rows)
         else:
             special[path.stem] = table
-    cxx = tuple(
-        CxxSymbol(n, r["sig"], r["lib"], r["emu"], r["answers"], _names(r["linked"]), r["source"])
-        for n, r in special["ge_cxx"]["cxx"].items()
-    )
     model = Model(
         headers=tuple(rows.headers),
         types=tuple(rows.types),
@@ -412,7 +422,7 @@ def load(folder: Path = ABI_DIR) -> Model:
         enums=tuple(rows.enums),
         structs=tuple(rows.structs),
         functions=tuple(sorted(rows.functions, key=lambda f: f.name)),
-        cxx=cxx,
+        cxx=_cxx(special["ge_cxx"]),
         codes=tuple(_codes(special["codes"], rows.consts)),
         libs=_libs(special["libs"]),
         socs=_socs(special["soc"]),
