@@ -328,6 +328,8 @@ def _library_names(chosen: Backend) -> list[str]:
     """Return the files to bind, the main library first."""
     present = {path.name for path in chosen.directory.glob("lib*.so")}
     main = [name for name in ANCHORS if name in present][:1]
+    if not main:
+        raise BackendError(f"{chosen.directory} holds no {' or '.join(ANCHORS)}: install again")
     if chosen.kind == "real":
         return main + [name for name in OPTIONAL if name in present and name not in main]
     # Every facade: a library that needs one of them by name then finds the emulator's.

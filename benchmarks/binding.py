@@ -6,10 +6,12 @@ the two alternate in one process, and medians are compared. Must never compare f
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import statistics
 import subprocess
+import sys
 import sysconfig
 import tempfile
 from collections.abc import Callable
@@ -83,7 +85,8 @@ def _build_plain(folder: Path) -> Callable[[int], int]:
     builder.cdef("int aclrtSetDevice(int32_t device);")
     builder.set_source("plain_binding", "#include <stdint.h>\nint aclrtSetDevice(int32_t device);")
     source = folder / "plain_binding.c"
-    builder.emit_c_code(str(source))
+    with contextlib.redirect_stdout(sys.stderr):  # it reports its progress where our figures go
+        builder.emit_c_code(str(source))
     path = folder / f"plain_binding{sysconfig.get_config_var('EXT_SUFFIX')}"
     command = [os.environ.get("CC", "cc"), "-O2", "-DNDEBUG", "-shared", "-fPIC"]
     command += [f"-I{sysconfig.get_path('include')}", f"-L{folder}", f"-Wl,-rpath,{folder}"]
