@@ -17,10 +17,10 @@ BUILD_TIMEOUT_S = 1000
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Built from the tree with the tools that are here; the build folder of `make build` is reused."""
+    """Built with the tools that are here, in the folder of `make build`: little to compile."""
     target = tmp_path_factory.mktemp("wheel")
     command = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation"]
-    settings = f"--config-settings=build-dir={REPOSITORY / 'build' / 'wheel'}"
+    settings = f"--config-settings=build-dir={REPOSITORY}/build/python"
     subprocess.run(
         [*command, settings, "-w", str(target), str(REPOSITORY)],
         check=True,
