@@ -13,30 +13,32 @@
 static const char kMarker[] = "ascendrt_emu_marker";
 enum { kMaxLibraries = 32, kMaxLogText = 1024 };
 
-static _Thread_local const char *g_missing;
-static void note_missing(const char *name) { g_missing = name; }
+static _Thread_local const char* g_missing;
+static void note_missing(const char* name) { g_missing = name; }
 
 #include "gen/table.inc"
 
-/* Slots are function pointers of the same size as void*; POSIX guarantees the conversion that dlsym needs. */
-_Static_assert(sizeof(struct art_table) == ART_SLOTS * sizeof(void *), "a table is an array of pointers");
+/* Slots are function pointers of the same size as void*; POSIX guarantees the conversion that dlsym
+ * needs. */
+_Static_assert(sizeof(struct art_table) == ART_SLOTS * sizeof(void*),
+               "a table is an array of pointers");
 
 static int g_bound;
-static void *g_libraries[kMaxLibraries];
+static void* g_libraries[kMaxLibraries];
 static int g_library_count;
 
-static void *slot_get(const struct art_table *table, int index) {
-  void *value;
-  memcpy(&value, (const char *)table + (size_t)index * sizeof(void *), sizeof(void *));
+static void* slot_get(const struct art_table* table, int index) {
+  void* value;
+  memcpy(&value, (const char*)table + (size_t)index * sizeof(void*), sizeof(void*));
   return value;
 }
 
-static void slot_set(struct art_table *table, int index, void *value) {
-  memcpy((char *)table + (size_t)index * sizeof(void *), &value, sizeof(void *));
+static void slot_set(struct art_table* table, int index, void* value) {
+  memcpy((char*)table + (size_t)index * sizeof(void*), &value, sizeof(void*));
 }
 
 /* g_names is sorted. -1 when the name is no ABI function. */
-static int slot_index(const char *name) {
+static int slot_index(const char* name) {
   int low = 0, high = ART_SLOTS - 1;
   while (name != NULL && low <= high) {
     const int middle = (low + high) / 2;
@@ -48,39 +50,42 @@ static int slot_index(const char *name) {
   return -1;
 }
 
-static void *find_in(void *const *libraries, int count, const char *name) {
+static void* find_in(void* const* libraries, int count, const char* name) {
   for (int i = 0; i < count; ++i) {
-    void *found = libraries[i] == NULL ? NULL : dlsym(libraries[i], name);
+    void* found = libraries[i] == NULL ? NULL : dlsym(libraries[i], name);
     if (found != NULL) return found;
   }
   return NULL;
 }
 
-void *art_bind_open(const char *path, char *error, size_t error_size) {
-  void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-  const char *reason = library == NULL ? dlerror() : "";
-  if (error != NULL && error_size > 0) snprintf(error, error_size, "%s", reason ? reason : "unknown reason");
+void* art_bind_open(const char* path, char* error, size_t error_size) {
+  void* library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  const char* reason = library == NULL ? dlerror() : "";
+  if (error != NULL && error_size > 0)
+    snprintf(error, error_size, "%s", reason ? reason : "unknown reason");
   return library;
 }
 
-int art_bind_is_emulator(void *library) { return art_bind_has_symbol(library, kMarker); }
+int art_bind_is_emulator(void* library) { return art_bind_has_symbol(library, kMarker); }
 
-int art_bind_device_count(void *library, uint32_t *count) {
-  int (*get_count)(uint32_t *) = NULL;
-  void *found = find_in(&library, 1, "aclrtGetDeviceCount");
+int art_bind_device_count(void* library, uint32_t* count) {
+  int (*get_count)(uint32_t*) = NULL;
+  void* found = find_in(&library, 1, "aclrtGetDeviceCount");
   if (found == NULL) return -1;
   memcpy(&get_count, &found, sizeof(found));
   return get_count(count);
 }
 
-int art_bind_has_symbol(void *library, const char *name) { return find_in(&library, 1, name) != NULL; }
+int art_bind_has_symbol(void* library, const char* name) {
+  return find_in(&library, 1, name) != NULL;
+}
 
-int art_bind_table(void *const *libraries, int count) {
+int art_bind_table(void* const* libraries, int count) {
   struct art_table table = g_misses;
   int found = 0;
   if (count > kMaxLibraries) count = kMaxLibraries;
   for (int i = 0; i < ART_SLOTS; ++i) {
-    void *function = find_in(libraries, count, g_names[i]);
+    void* function = find_in(libraries, count, g_names[i]);
     if (function == NULL) continue;
     slot_set(&table, i, function);
     ++found;
@@ -102,32 +107,32 @@ int art_bind_symbol_count(void) { return g_bound; }
 
 int art_bind_slot_count(void) { return ART_SLOTS; }
 
-const char *art_bind_slot_name(int index) {
+const char* art_bind_slot_name(int index) {
   return index < 0 || index >= ART_SLOTS ? NULL : g_names[index];
 }
 
-void *art_bind_symbol(const char *name) { return find_in(g_libraries, g_library_count, name); }
+void* art_bind_symbol(const char* name) { return find_in(g_libraries, g_library_count, name); }
 
-int art_has(const char *name) {
+int art_has(const char* name) {
   const int index = slot_index(name);
   return index >= 0 && slot_get(&g_table, index) != slot_get(&g_misses, index);
 }
 
-const char *art_missing(void) {
-  const char *name = g_missing;
+const char* art_missing(void) {
+  const char* name = g_missing;
   g_missing = NULL;
   return name;
 }
 
-const char *art_bind_origin(const char *name) {
+const char* art_bind_origin(const char* name) {
   Dl_info info;
   if (!art_has(name)) return NULL;
   return dladdr(slot_get(&g_table, slot_index(name)), &info) != 0 ? info.dli_fname : NULL;
 }
 
 /* A trampoline cannot forward `...`: the text is formatted here and passed as one argument. */
-ART_BIND void art_aclAppLog(aclLogLevel logLevel, const char *func, const char *file, uint32_t line,
-                            const char *fmt, ...) {
+ART_BIND void art_aclAppLog(aclLogLevel logLevel, const char* func, const char* file, uint32_t line,
+                            const char* fmt, ...) {
   char text[kMaxLogText];
   va_list arguments;
   if (fmt == NULL) {

@@ -1,6 +1,8 @@
-// The unit-test harness. One executable holds all tests, runs anywhere (qemu, sanitizers) with nothing installed.
+// The unit-test harness. One executable holds all tests, runs anywhere (qemu, sanitizers) with
+// nothing installed.
 //   TEST(name) { CHECK(cond); CHECK_EQ(a, b); CHECK_THROWS_CODE(expr, 107000); }
-//   unit_tests [part of a name ...]    run what matches; exit code 1 when something failed; -l lists
+//   unit_tests [part of a name ...]    run what matches; exit code 1 when something failed; -l
+//   lists
 // Must never: know anything of the code under test but base::Error.
 #pragma once
 
@@ -61,8 +63,9 @@ void check_throws(F&& f, base::Code code, const char* text, const char* file, in
     f();
   } catch (const base::Error& error) {
     if (error.code == code) return;
-    return report(file, line, std::string(text) + " raised " + show(error.code) + " instead of " +
-                                  show(code) + ": " + error.text);
+    return report(file, line,
+                  std::string(text) + " raised " + show(error.code) + " instead of " + show(code) +
+                      ": " + error.text);
   }
   report(file, line, std::string(text) + " did not raise " + show(code));
 }
@@ -101,14 +104,13 @@ inline int run_all(int argc, char** argv) {
 
 }  // namespace ascendrt::test
 
-#define TEST(name)                                                                      \
-  static void test_body_##name();                                                       \
+#define TEST(name)                                                                         \
+  static void test_body_##name();                                                          \
   static const ::ascendrt::test::Registrar test_registrar_##name(#name, test_body_##name); \
   static void test_body_##name()
 #define CHECK(condition) \
   ((condition) ? void() : ::ascendrt::test::report(__FILE__, __LINE__, "not true: " #condition))
-#define CHECK_EQ(a, b) \
-  ::ascendrt::test::check_equal((a), (b), #a " == " #b, __FILE__, __LINE__)
-#define CHECK_THROWS_CODE(expression, code)                                                \
+#define CHECK_EQ(a, b) ::ascendrt::test::check_equal((a), (b), #a " == " #b, __FILE__, __LINE__)
+#define CHECK_THROWS_CODE(expression, code)                                                   \
   ::ascendrt::test::check_throws([&] { static_cast<void>(expression); }, (code), #expression, \
                                  __FILE__, __LINE__)
