@@ -79,7 +79,7 @@ def convert(onnx_path: Path, om_path: Path) -> None:
 
 
 def backend() -> str:
-    """"emu" or "real", from `ascendrt info`."""
+    """Which kind is in use, emu or real, as `ascendrt info` says."""
     command = [sys.executable, "-m", "ascendrt", "info", "--json"]
     done = subprocess.run(command, check=True, timeout=TIMEOUT_S, stdout=subprocess.PIPE)
     return str(json.loads(done.stdout)["backend"])

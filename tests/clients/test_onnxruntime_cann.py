@@ -5,10 +5,14 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import environments
 import onnx
 import pytest
 from conftest import Emulated, needed_libraries, undefined_symbols
 from onnx import TensorProto, helper
+
+# The limit covers making the environment, which happens inside the first test that needs it.
+pytestmark = [pytest.mark.clients, pytest.mark.timeout(2 * environments.INSTALL_TIMEOUT_S)]
 
 PROVIDER = "libonnxruntime_providers_cann.so"
 LINKED_NAMES = 67  # 59 C functions and 8 of the C++ namespace ge

@@ -8,7 +8,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import environments
+import pytest
 from conftest import Emulated, needed_libraries, undefined_symbols
+
+# The limit covers making the environment, which happens inside the first test that needs it.
+pytestmark = [pytest.mark.clients, pytest.mark.timeout(2 * environments.INSTALL_TIMEOUT_S)]
 
 # Its own libraries link CANN too; what the dynamic section names is all there is to satisfy.
 LINKED_NAMES = 83

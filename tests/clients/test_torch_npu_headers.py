@@ -11,8 +11,12 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import environments
 import pytest
 import torch_npu_asserts
+
+# The limit covers making the environment, which happens inside the first test that needs it.
+pytestmark = [pytest.mark.clients, pytest.mark.timeout(2 * environments.INSTALL_TIMEOUT_S)]
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 COMPILE_TIMEOUT_S = 300
