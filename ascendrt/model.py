@@ -167,9 +167,10 @@ class Model(Owned):
         return f"Model(id={self.model_id})"
 
     def _release(self) -> None:
-        for dataset in self._datasets:
-            dataset.close()
-        call("aclmdlUnload", self.model_id, ids={"model_id": self.model_id})
+        with self._turn, _lib.in_context(self._context):
+            for dataset in self._datasets:
+                dataset.close()
+            call("aclmdlUnload", self.model_id, ids={"model_id": self.model_id})
 
     def __call__(
         self, *arrays: npt.ArrayLike, **named: npt.ArrayLike

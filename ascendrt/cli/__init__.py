@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 from importlib import import_module
 
@@ -36,8 +37,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     options = _parser(arguments).parse_args(arguments)
     command: Command = options.command
+    warnings.formatwarning = _format_warning
     try:
-        return command(options)
+        code = command(options)
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:  # the reader of our output has seen enough, as in `| head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except (AscendrtError, OSError, ValueError, TypeError) as error:
         if os.environ.get("ASCENDRT_TRACEBACK"):
             raise
@@ -45,6 +52,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
     except KeyboardInterrupt:
         return 130
+
+
+def _format_warning(message: Warning | str, *_: object, **__: object) -> str:
+    return f"ascendrt: warning: {message}\n"
 
 
 def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:

@@ -69,6 +69,12 @@ def test_coverage_counts_what_the_table_lists() -> None:
     assert sum(totals) == len(table["functions"])
 
 
+def test_a_reader_that_stops_early_is_no_error() -> None:
+    command = f"set -o pipefail; {sys.executable} -m ascendrt coverage --json | head -1"
+    done = run("/bin/bash", "-c", command)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_env_lines_put_the_libraries_in_place(tmp_path: Path) -> None:
     lines = ascendrt("env").stdout
     script = 'set -eu\nunset LD_LIBRARY_PATH\neval "$1"\neval "$1"\nprintf %s "$LD_LIBRARY_PATH"'
