@@ -3,42 +3,28 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
+from command import DIGITS, REPOSITORY, ascendrt, run
 from onnx import numpy_helper
 
-DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits"
-TIMEOUT_S = 300
-ENVIRONMENT = {**os.environ, "ASCENDRT_BACKEND": "emu", "ASCENDRT_MACHINE": "private"}
-
-
-def run(*arguments: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_S,
-        env=ENVIRONMENT,
-        check=False,
-    )
+FOLDER = REPOSITORY / "examples" / "digits"
 
 
 @pytest.fixture(scope="module")
 def digits_om(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("digits") / "digits.om"
-    done = run("-m", "ascendrt", "om", "convert", DIGITS / "digits.onnx", "-o", path)
+    done = ascendrt("om", "convert", DIGITS, "-o", path)
     assert done.returncode == 0, done.stderr
     return path
 
 
 def test_demo_meets_its_bars() -> None:
-    done = run(DIGITS / "demo.py", "--json")
+    done = run(sys.executable, FOLDER / "demo.py", "--json")
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout.splitlines()[-1])
     assert report["missed"] == []
@@ -50,7 +36,7 @@ def test_demo_meets_its_bars() -> None:
 
 
 def test_demo_prints_what_is_real(digits_om: Path) -> None:
-    done = run(DIGITS / "demo.py", "--om", digits_om)
+    done = run(sys.executable, FOLDER / "demo.py", "--om", digits_om)
     assert done.returncode == 0, done.stderr
     for word in ("accuracy", "latency", "360/360", "real ", "emulated "):
         assert word in done.stdout
@@ -58,7 +44,7 @@ def test_demo_prints_what_is_real(digits_om: Path) -> None:
 
 def flip_weight_byte(om: Path, name: str) -> bytes:
     """The file with one byte of one stored weight changed (the exponent of its largest value)."""
-    model = onnx.load(DIGITS / "digits.onnx")
+    model = onnx.load(DIGITS)
     (weight,) = (t for t in model.graph.initializer if t.name == name)
     values = numpy_helper.to_array(weight).ravel()
     raw = bytearray(om.read_bytes())
@@ -72,7 +58,7 @@ def flip_weight_byte(om: Path, name: str) -> bytes:
 def test_one_weight_byte_changes_the_outputs(digits_om: Path, tmp_path: Path, name: str) -> None:
     changed_om = tmp_path / "changed.om"
     changed_om.write_bytes(flip_weight_byte(digits_om, name))
-    done = run(DIGITS / "demo.py", "--om", changed_om, "--json")
+    done = run(sys.executable, FOLDER / "demo.py", "--om", changed_om, "--json")
     assert done.returncode == 1, "the demo must fail when a weight is wrong"
     report = json.loads(done.stdout.splitlines()[-1])
     assert report["max_difference"] > 1e-5
@@ -80,13 +66,13 @@ def test_one_weight_byte_changes_the_outputs(digits_om: Path, tmp_path: Path, na
 
 
 def test_demo_without_a_model_file(tmp_path: Path) -> None:
-    done = run(DIGITS / "demo.py", "--om", tmp_path / "absent.om")
+    done = run(sys.executable, FOLDER / "demo.py", "--om", tmp_path / "absent.om")
     assert done.returncode != 0
     assert "absent.om" in done.stderr
 
 
 def test_committed_network_is_small_and_plain() -> None:
-    path = DIGITS / "digits.onnx"
+    path = DIGITS
     assert path.stat().st_size < 200_000
     model = onnx.load(path)
     onnx.checker.check_model(model, full_check=True)
@@ -95,10 +81,10 @@ def test_committed_network_is_small_and_plain() -> None:
 
 def test_held_out_digits_are_the_split_of_the_training_script(tmp_path: Path) -> None:
     """Trains for two epochs: the script works, its split is the committed one, and it learns."""
-    done = run(DIGITS / "train.py", "--out", tmp_path, "--epochs", "2")
+    done = run(sys.executable, FOLDER / "train.py", "--out", tmp_path, "--epochs", "2")
     assert done.returncode == 0, done.stderr
     onnx.checker.check_model(onnx.load(tmp_path / "digits.onnx"), full_check=True)
-    with np.load(tmp_path / "heldout.npz") as made, np.load(DIGITS / "heldout.npz") as kept:
+    with np.load(tmp_path / "heldout.npz") as made, np.load(FOLDER / "heldout.npz") as kept:
         assert len(kept["labels"]) == 360
         for key in ("pixels", "labels"):
             np.testing.assert_array_equal(made[key], kept[key])

@@ -5,48 +5,25 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import onnxruntime
 import pytest
+from command import DIGITS, REPOSITORY, ascendrt, run
 
-ROOT = Path(__file__).resolve().parents[2]
-EXAMPLES = ROOT / "examples"
-TIMEOUT_S = 300
+EXAMPLES = REPOSITORY / "examples"
+# cmake, ninja and the ascendrt command lie beside the interpreter.
+TOOLS = f"{Path(sys.executable).parent}:{os.environ.get('PATH', os.defpath)}"
 ASCENDRT = [sys.executable, "-m", "ascendrt"]
 WARNINGS = ["-Wall", "-Wextra", "-Werror", "-pedantic"]
 OLD_ABI = "-D_GLIBCXX_USE_CXX11_ABI=0"
 
 
-def clean_environment() -> dict[str, str]:
-    """No trace of a toolkit or of our own settings, and a machine of this process tree's own."""
-    kept = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith(("ASCEND", "LD_LIBRARY_PATH"))
-    }
-    tools = f"{Path(sys.executable).parent}:{kept.get('PATH', os.defpath)}"
-    return {**kept, "PATH": tools, "ASCENDRT_MACHINE": "private"}
-
-
-def run(*command: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [str(word) for word in command],
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_S,
-        cwd=cwd,
-        env=clean_environment(),
-        check=False,
-    )
-
-
-def succeed(*command: object, cwd: Path | None = None) -> str:
-    done = run(*command, cwd=cwd)
-    assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+def succeed(*words: object, cwd: Path | None = None) -> str:
+    done = run(*words, cwd=cwd, PATH=TOOLS)
+    assert done.returncode == 0, f"{words}\n{done.stdout}\n{done.stderr}"
     return done.stdout
 
 
@@ -61,16 +38,14 @@ def sdk(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def digits_om(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("digits") / "digits.om"
-    succeed(*ASCENDRT, "om", "convert", EXAMPLES / "digits" / "digits.onnx", "-o", path)
+    succeed(*ASCENDRT, "om", "convert", DIGITS, "-o", path)
     return path
 
 
 @pytest.fixture(scope="module")
 def answer_to_zeros() -> float:
     """The first output value for an input of zeros, by onnxruntime: what hello prints."""
-    session = onnxruntime.InferenceSession(
-        EXAMPLES / "digits" / "digits.onnx", providers=["CPUExecutionProvider"]
-    )
+    session = onnxruntime.InferenceSession(str(DIGITS), providers=["CPUExecutionProvider"])
     return float(session.run(None, {"image": np.zeros((1, 1, 8, 8), np.float32)})[0][0, 0])
 
 
@@ -140,7 +115,7 @@ def test_hello_after_sourcing(
 @pytest.mark.parametrize("language", ["c", "cpp"])
 def test_hello_says_what_failed(sdk: Path, tmp_path: Path, language: str) -> None:
     program = build(sdk, language, tmp_path / "hello")
-    done = run(*ASCENDRT, "run", "--", program, tmp_path / "absent.om")
+    done = ascendrt("run", "--", program, tmp_path / "absent.om")
     assert done.returncode == 1
     assert "145002" in done.stderr
     assert "absent.om" in done.stderr, "aclGetRecentErrMsg must name the file"
@@ -171,13 +146,13 @@ def test_cmake_project(
 
 
 def test_cmake_project_without_a_toolkit(tmp_path: Path) -> None:
-    done = run("cmake", "-S", EXAMPLES / "cmake_project", "-B", tmp_path)
+    done = run("cmake", "-S", EXAMPLES / "cmake_project", "-B", tmp_path, PATH=TOOLS)
     assert done.returncode != 0
     assert "ascendrt sdk DIR" in done.stderr
 
 
 def test_hello_in_python(digits_om: Path) -> None:
-    text = succeed(sys.executable, EXAMPLES / "hello.py", digits_om, cwd=ROOT)
+    text = succeed(sys.executable, EXAMPLES / "hello.py", digits_om, cwd=REPOSITORY)
     with np.load(EXAMPLES / "digits" / "heldout.npz") as held_out:
         assert re.fullmatch(rf"Ascend910B1 says {held_out['labels'][0]} \(\d+\.\d%\)\n", text)
 
@@ -186,7 +161,7 @@ def blocks(page: Path, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(), re.M | re.S)
 
 
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
 SHELL_BLOCKS = [
     pytest.param(text, id=f"{page.name}-{index}")
     for page in PAGES
@@ -200,7 +175,7 @@ PYTHON_BLOCKS = [
 
 
 def test_readme_shows_hello() -> None:
-    shown = blocks(ROOT / "README.md", "python")[0]
+    shown = blocks(REPOSITORY / "README.md", "python")[0]
     code = (EXAMPLES / "hello.py").read_text().split('"""\n', 1)[1]
     assert shown.strip() == code.strip()
     assert len([line for line in shown.splitlines() if line.strip()]) <= 10
@@ -217,11 +192,11 @@ def workplace(tmp_path: Path, digits_om: Path) -> Path:
 @pytest.mark.parametrize("text", SHELL_BLOCKS)
 def test_shell_blocks_of_the_pages(text: str, workplace: Path) -> None:
     """Blocks marked `sh` run as they stand; blocks marked `console` need root or a network."""
-    done = run("bash", "-c", f"set -eu\n{text}", cwd=workplace)
+    done = run("bash", "-c", f"set -eu\n{text}", cwd=workplace, PATH=TOOLS)
     assert done.returncode == 0, f"{text}\n{done.stdout}\n{done.stderr}"
 
 
 @pytest.mark.parametrize("text", PYTHON_BLOCKS)
 def test_python_blocks_of_the_pages(text: str, workplace: Path) -> None:
-    done = run(sys.executable, "-c", text, "digits.om", cwd=workplace)
+    done = run(sys.executable, "-c", text, "digits.om", cwd=workplace, PATH=TOOLS)
     assert done.returncode == 0, f"{text}\n{done.stdout}\n{done.stderr}"
