@@ -1,0 +1,110 @@
+// Events: marks in streams that other streams and host threads wait for.
+// Owns: the three kinds and which call each kind refuses. Must never: hold a lock of its own; the
+// state belongs to the scheduler.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "base/handle.hpp"
+#include "base/ref.hpp"
+#include "core/id_pool.hpp"
+#include "core/task.hpp"
+
+namespace ascendrt::core {
+
+class Context;
+class Device;
+class Stream;
+
+// Note [Event kinds]
+// plain  aclrtCreateEvent, or aclrtCreateEventWithFlag(0xE). A wait stands for the latest record
+// issued
+//        before it, and needs one. Takes an id per record.
+// flag   aclrtCreateEventWithFlag with other bits. With SYNC or EXTERNAL it is a level: a record
+// sets it,
+//        aclrtResetEvent clears it, a wait blocks until it is set, whether or not a record was
+//        issued. Without SYNC but with the inner sync bit 0x4 it waits like a plain one. Takes its
+//        id at creation.
+// ex     aclrtCreateEventExWithFlag. Like plain, but a wait without an unfinished record of another
+// stream
+//        is no wait at all.
+enum class EventKind : uint8_t { kPlain, kFlag, kEx };
+
+// Calls whose admission depends on the kind and flags.
+enum class EventCall : uint8_t {
+  kRecord,
+  kWait,
+  kReset,
+  kQuery,
+  kQueryStatus,
+  kQueryWaitStatus,
+  kSynchronize,
+  kTime,
+  kId,
+};
+
+class Event : public base::Object {
+ public:
+  static constexpr base::Kind kKind = base::Kind::kEvent;
+
+  // Tests of the flags that come before the context: 107000, 207000.
+  static void check_flags(EventKind kind, uint32_t flags);
+  // In the current context; inserts the handle. Raises 107002, 207000, 207007.
+  static base::Ref<Event> create(EventKind kind, uint32_t flags);
+
+  EventKind kind() const { return kind_; }
+  uint32_t flags() const { return flags_; }
+
+  // Raises what the call answers for such an event before it looks at context and stream.
+  void check(EventCall call) const;
+  // Raises 207000 for the kind that cannot be reset; asked after the context.
+  void check_resettable() const;
+
+  void record(Stream& stream);
+  // Makes the stream wait; timeout_s 0 = for ever. Raises 107000 when a plain event was never
+  // recorded.
+  void wait(Stream& stream, uint32_t timeout_s);
+  void reset(Stream& stream);
+
+  bool recorded() const;  // a record was issued at some time
+  bool finished() const;  // the latest record is done; false when there is none
+  bool waits_pending() const;
+  // Waits for the latest record. False when timeout_ms (-1 = forever) passed.
+  bool synchronize(int64_t timeout_ms) const;
+
+  // Milliseconds from start to end. Raises 507000, 107006.
+  static float elapsed_ms(const Event& start, const Event& end);
+  // Microseconds of the device clock. Raises 507000, 107006.
+  uint64_t timestamp_us() const;
+  // The hardware event id. Raises 507000 when it has none now.
+  uint32_t id() const;
+
+ private:
+  Event(Device& device, EventKind kind, uint32_t flags);
+  ~Event() override = default;
+  bool has_sync() const;
+  bool waits_by_level() const;
+  bool takes_id_at_creation() const;
+  IdLease lease_for_record(Stream& stream) const;
+  void check_recorded() const;
+
+  Device& device_;
+  const EventKind kind_;
+  const uint32_t flags_;
+  base::Ref<EventState> state_;
+  IdLease lease_;                 // kFlag
+  std::atomic<int32_t> last_id_;  // -1: none
+};
+
+// The event behind a handle; raises 107017.
+base::Ref<Event> event_behind(void* handle);
+
+// Limit for waits of aclrtStreamWaitEvent issued from now on; 0 = none.
+void set_wait_timeout_s(uint32_t timeout_s);
+uint32_t wait_timeout_s();
+
+// Free event ids of a device.
+uint32_t available_events(int32_t device);
+
+}  // namespace ascendrt::core
