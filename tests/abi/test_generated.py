@@ -104,3 +104,16 @@ def _with_state(tables: abi.Model, name: str, state: str) -> abi.Model:
         replace(f, emu=state if f.name == name else "absent", linked=()) for f in tables.functions
     )
     return replace(tables, functions=functions)
+
+
+def test_rows_and_bodies_agree(tables: abi.Model, root: Path) -> None:
+    """A body under emulator/abi means full or partial, and the other way round."""
+    pattern = re.compile(r"^(?!\s|//|extern).*\bart_emu_(\w+)\(", re.MULTILINE)
+    texts = [p.read_text(encoding="utf-8") for p in (root / "emulator" / "abi").glob("*.cpp")]
+    bodies = {name for text in texts for name in pattern.findall(text)}
+    names = {c.mangled for c in tables.cxx} | {f.name for f in tables.functions}
+    rows = {f.name for f in tables.functions if f.emu in ("full", "partial")}
+    rows |= {c.mangled for c in tables.cxx if c.emu in ("full", "partial")}
+    assert bodies <= names
+    assert bodies - rows == set(), "bodies exist, so the rows of the tables must say so"
+    assert rows - bodies == set(), "the rows promise what no file implements"
