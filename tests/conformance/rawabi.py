@@ -41,8 +41,14 @@ SOC_OF_CHIP = {
 
 def chip_of(soc: str) -> str:
     """Return the kind of chip a SoC name belongs to, as the rules name it."""
-    for start, chip in (("Ascend910B", "A2"), ("Ascend910_", "A3"), ("Ascend950", "950"),
-                        ("Ascend310B", "310B"), ("Ascend310P", "310P"), ("Ascend910", "910")):
+    for start, chip in (
+        ("Ascend910B", "A2"),
+        ("Ascend910_", "A3"),
+        ("Ascend950", "950"),
+        ("Ascend310B", "310B"),
+        ("Ascend310P", "310P"),
+        ("Ascend910", "910"),
+    ):
         if soc.startswith(start) and soc != "Ascend910B":
             return chip
     return "910" if soc == "Ascend910B" else soc
@@ -280,6 +286,15 @@ def event_status(event: Any) -> int:
     return int(status[0])
 
 
+def limit_address_space(spare_bytes: int) -> None:
+    """Leave the process this much more address space: the emulator cannot open a device then."""
+    import resource
+
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+    limit = pages * resource.getpagesize() + spare_bytes
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+
+
 def eventually(condition: Callable[[], bool], timeout_s: float = WAIT_S) -> bool:
     """Wait until a condition holds; return whether it did."""
     end = time.monotonic() + timeout_s
@@ -411,7 +426,7 @@ def mark_host_memory(pointer: Any) -> None:
     ffi.buffer(pointer, 8)[:] = b"was here"
 
 
-# --- fresh processes -------------------------------------------------------------------------------
+# --- fresh processes ---------------------------------------------------------------------------
 
 
 _output: list[str] = []
@@ -427,8 +442,8 @@ def run_fresh(
 ) -> Any:
     """Run a snippet in a new process and return what it gave, by way of JSON.
 
-    A function is taken by its source: it sees the names of this module and its arguments, nothing of
-    its surroundings. A string must set `result`. None in `env` removes a variable.
+    A function is taken by its source: it sees the names of this module and its arguments, nothing
+    of its surroundings. A string must set `result`. None in `env` removes a variable.
     """
     if callable(body):
         source = textwrap.dedent(inspect.getsource(body))
@@ -454,9 +469,8 @@ def run_fresh(
     for line in child.stdout.splitlines():
         if line.startswith("RESULT "):
             return json.loads(line.removeprefix("RESULT "))
-    raise AssertionError(
-        f"the fresh process ended with status {child.returncode} and no result:\n{child.stderr[-3000:]}"
-    )
+    end = f"the fresh process ended with status {child.returncode} and no result"
+    raise AssertionError(f"{end}:\n{child.stderr[-3000:]}")
 
 
 def fresh_on(

@@ -3,12 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 import rawabi
 from models import OmFiles
-from rawabi import NULL, acl, ffi, last_error, ok, run_fresh
+from rawabi import (
+    NULL,
+    acl,
+    ffi,
+    flag_event,
+    last_error,
+    malloc,
+    new_context,
+    new_stream,
+    ok,
+    plain_event,
+    read,
+    run_fresh,
+    write,
+)
 
 rule = pytest.mark.rule
 guess = pytest.mark.guess
@@ -145,8 +160,8 @@ def test_graph_engine_code_inside_the_range(initialised: None, device: int, om: 
 def test_no_init_needed_by_runtime_calls() -> None:
     def body() -> Any:
         ok(acl.aclrtSetDevice(0))
-        pointer = rawabi_malloc = malloc(64)
-        write(rawabi_malloc, b"without init")
+        pointer = malloc(64)
+        write(pointer, b"without init")
         stream = new_stream()
         ok(acl.aclrtSynchronizeStream(stream))
         dims = ffi.new("int64_t[2]", [2, 3])
@@ -170,7 +185,7 @@ def test_model_calls_ask_for_init(om: OmFiles) -> None:
         ok(acl.aclrtSetDevice(0))
         model_id = ffi.new("uint32_t *")
         sizes = ffi.new("size_t[2]")
-        data = open(path, "rb").read()
+        data = Path(path).read_bytes()
         desc = acl.aclmdlCreateDesc()
         empty = acl.aclmdlCreateDataset()
         before = [
@@ -227,7 +242,7 @@ def test_thread_with_a_context_destroyed_elsewhere(worker: rawabi.Worker) -> Non
     calls = (
         lambda: acl.aclrtMalloc(out, 64, 0),
         lambda: acl.aclrtCreateStream(out),
-        lambda: acl.aclrtSynchronizeDevice(),
+        acl.aclrtSynchronizeDevice,
     )
     assert [worker.run(call) for call in calls] == [107002] * 3
     assert out[0] == NULL

@@ -104,9 +104,7 @@ def test_empty_file(tmp_path: Path) -> None:
 
 @rule("S1.10")
 @pytest.mark.parametrize("first, second", [('{"a": 1}', '{"a": 2}'), ("", "no json"), ("{}", "")])
-def test_another_configuration_in_the_second_round(
-    tmp_path: Path, first: str, second: str
-) -> None:
+def test_another_configuration_in_the_second_round(tmp_path: Path, first: str, second: str) -> None:
     def body(first: str | None, second: str | None) -> Any:
         paths = [NULL if path is None else path.encode() for path in (first, second)]
         codes = [acl.aclInit(paths[0]), acl.aclFinalize(), acl.aclInit(paths[1])]
@@ -122,7 +120,7 @@ def test_another_configuration_in_the_second_round(
 
 def default_device(tmp_path: Path, number: str) -> str:
     path = tmp_path / "acl.json"
-    path.write_text('{"defaultDevice": {"default_device": "%s"}}' % number)
+    path.write_text('{"defaultDevice": {"default_device": "' + number + '"}}')
     return str(path)
 
 

@@ -17,6 +17,7 @@ from rawabi import (
     flag_event,
     fresh_devices,
     in_thread,
+    limit_address_space,
     malloc,
     new_context,
     new_stream,
@@ -152,7 +153,7 @@ def test_primary_handle_after_the_last_reset(device: int) -> None:
     worker.run(lambda: ok(acl.aclrtSetCurrentContext(primary)))
     ok(acl.aclrtResetDevice(0))
     assert acl.aclrtDestroyContext(primary) == 107002
-    assert worker.run(lambda: acl.aclrtSynchronizeDevice()) == 107002
+    assert worker.run(acl.aclrtSynchronizeDevice) == 107002
     worker.stop()
 
 
@@ -227,9 +228,9 @@ def test_other_resets_keep_the_slot(device: int) -> None:
 def test_other_threads_keep_a_stale_slot(device: int, worker: rawabi.Worker) -> None:
     worker.run(lambda: ok(acl.aclrtSetDevice(0)))
     ok(acl.aclrtResetDeviceForce(0))
-    assert worker.run(lambda: acl.aclrtSynchronizeDevice()) == 107002
+    assert worker.run(acl.aclrtSynchronizeDevice) == 107002
     ok(acl.aclrtSetDevice(0))
-    assert worker.run(lambda: acl.aclrtSynchronizeDevice()) == 107002
+    assert worker.run(acl.aclrtSynchronizeDevice) == 107002
     worker.run(lambda: ok(acl.aclrtSetDevice(0)))
     worker.run(lambda: ok(acl.aclrtSynchronizeDevice()))
 
@@ -492,10 +493,7 @@ def test_primary_state() -> None:
 @pytest.mark.emulator
 def test_device_that_cannot_be_opened() -> None:
     def body() -> Any:
-        import resource
-
-        used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
-        resource.setrlimit(resource.RLIMIT_AS, (used + (1 << 30), used + (1 << 30)))
+        limit_address_space(1 << 30)
         return acl.aclrtSetDevice(0), current_context() is None
 
     assert run_fresh(body) == [507033, True]

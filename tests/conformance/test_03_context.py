@@ -13,6 +13,7 @@ from rawabi import (
     ffi,
     fresh_devices,
     in_thread,
+    limit_address_space,
     malloc,
     new_context,
     new_stream,
@@ -272,10 +273,7 @@ def test_process_option() -> None:
 @pytest.mark.emulator
 def test_device_that_cannot_be_opened() -> None:
     def body() -> Any:
-        import resource
-
-        used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
-        resource.setrlimit(resource.RLIMIT_AS, (used + (1 << 30), used + (1 << 30)))
+        limit_address_space(1 << 30)
         out = ffi.new("void **")
         return acl.aclrtCreateContext(out, 0), out[0] == NULL
 

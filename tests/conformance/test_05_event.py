@@ -19,6 +19,7 @@ from rawabi import (
     TIME_LINE,
     Gate,
     acl,
+    address,
     event_status,
     eventually,
     ex_event,

@@ -13,6 +13,7 @@ from rawabi import (
     acl,
     address,
     ffi,
+    foreign,
     gated,
     in_thread,
     made,
