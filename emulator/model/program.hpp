@@ -1,0 +1,91 @@
+// A graph made ready to run: steps in order, kernels with packed weights, offsets of all tensors.
+// Owns: the compilation of a Model's root graph. Must never: know streams, device pointers or ABI
+// functions; it runs on addresses it is given.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "model/model.hpp"
+#include "model/op_set.hpp"
+
+namespace ascendrt::model {
+
+// Where a tensor lies while the program runs.
+struct Place {
+  enum class Home : uint8_t { kNone, kWork, kWeights, kHost, kInput };
+  Home home = Home::kNone;
+  int64_t offset = 0;             // kWork, kWeights: bytes; kInput: number of the input
+  const void* address = nullptr;  // kHost: constants the file keeps beside the weights
+};
+
+struct Value {
+  TensorType type;
+  Place place;
+};
+
+struct Step {
+  const char* type = "";  // name in the operator table; lives as long as the process
+  std::string name;       // of the op
+  Kernel kernel;
+  std::vector<Value> inputs;  // kNone: not connected
+  std::vector<Value> outputs;
+  int64_t scratch_offset = 0;
+};
+
+struct InputSlot {
+  TensorType type;
+  int64_t bytes = 0;
+  int64_t offset = 0;  // in the work block, used when the caller's buffer cannot be read in place
+};
+
+struct OutputSlot {
+  Value value;
+  int64_t bytes = 0;
+};
+
+struct HostBuffer {
+  void* data = nullptr;
+  uint64_t size = 0;
+};
+
+// Addresses of one execution.
+struct Frame {
+  char* work = nullptr;
+  const char* weights = nullptr;
+  std::vector<const void*> inputs;  // set by Program::load_inputs
+};
+
+class Program {
+ public:
+  // Never fails because of what the graph holds: what cannot be computed is listed in missing().
+  // Keeps pointers into the model's graphs, but not into its weights.
+  static Program compile(const Model& model);
+
+  // One line per op that cannot be computed and why; empty = the program can run.
+  const std::vector<std::string>& missing() const { return missing_; }
+  int64_t work_bytes() const { return work_bytes_; }
+  const std::vector<Step>& steps() const { return steps_; }
+  const std::vector<InputSlot>& inputs() const { return inputs_; }
+  const std::vector<OutputSlot>& outputs() const { return outputs_; }
+
+  // Running: load_inputs, run_step for every step in order, store_outputs. Concurrent executions
+  // need frames with different work blocks.
+  void load_inputs(Frame& frame, std::span<const HostBuffer> buffers) const;
+  void run_step(const Frame& frame, size_t step, ops::Workers& workers) const;
+  void store_outputs(const Frame& frame, std::span<const HostBuffer> buffers) const;
+
+ private:
+  friend class ProgramBuilder;
+  ops::TensorView bind(const Frame& frame, const Value& value) const;
+
+  std::vector<Step> steps_;
+  std::vector<InputSlot> inputs_;
+  std::vector<OutputSlot> outputs_;
+  std::vector<std::string> missing_;
+  int64_t work_bytes_ = 0;
+};
+
+}  // namespace ascendrt::model

@@ -1,0 +1,355 @@
+// Compiles a graph to a program. Owns: order, checks of descriptors, aliases, lifetimes.
+// Must never: trust a number of the file; a graph that contradicts itself is listed as missing.
+#include <algorithm>
+#include <queue>
+#include <string_view>
+#include <unordered_map>
+
+#include "base/error.hpp"
+#include "model/planner.hpp"
+#include "model/program.hpp"
+
+namespace ascendrt::model {
+namespace {
+
+bool one_of(std::string_view type, std::initializer_list<std::string_view> types) {
+  return std::find(types.begin(), types.end(), type) != types.end();
+}
+
+bool is_data(const Op& op) { return op.type == "Data"; }
+bool is_constant(const Op& op) { return one_of(op.type, {"Const", "Constant"}); }
+
+// Schedules only; no data passes through them.
+bool is_bookkeeping(const Op& op) {
+  return one_of(op.type, {"NoOp", "AtomicAddrClean", "Send", "Recv", "StreamActive", "LabelSet"});
+}
+
+// Elements lie in memory in the order of the dims.
+bool is_plain(int32_t format) {
+  return one_of(format_name(format), {"ND", "NCHW", "NCDHW", "NHWC", "HWCN", "NDHWC"});
+}
+
+TensorType checked_type(const TensorDesc& desc) {
+  if (!is_plain(desc.format)) {
+    ops::fail("layout", std::string(format_name(desc.format)) + " is not computed");
+  }
+  TensorType type = tensor_type(desc);
+  static_cast<void>(type.shape.elements());
+  return type;
+}
+
+}  // namespace
+
+class ProgramBuilder {
+ public:
+  explicit ProgramBuilder(const Model& model) : model_(model), graph_(*model.root()) {}
+
+  Program build() {
+    for (const Op* op : ordered()) {
+      try {
+        add(*op);
+      } catch (const base::Error& error) {
+        miss(*op, error.text);
+      }
+    }
+    if (program_.missing_.empty()) plan();
+    return std::move(program_);
+  }
+
+ private:
+  // A value while the graph is walked: which buffer holds it.
+  struct Made {
+    TensorType type;
+    Place place;
+    int64_t buffer = -1;  // index in lifetimes_; -1 = not in the work block
+    std::span<const uint8_t> constant;
+    bool is_constant = false;
+  };
+
+  void miss(const Op& op, std::string_view why) {
+    program_.missing_.push_back(op.type + " '" + op.name + "': " + std::string(why));
+  }
+
+  std::vector<const Op*> ordered();
+  void add(const Op& op);
+  void add_data(const Op& op);
+  void add_constant(const Op& op);
+  void add_outputs(const Op& op);
+  void add_step(const Op& op);
+  std::vector<const Made*> find_inputs(const Op& op);
+  OpView view(const Op& op, const std::vector<const Made*>& sources);
+  void check_outputs(const Op& op, const std::vector<TensorType>& types);
+  const Made* find(const Op& op, size_t input);
+  void set(const Op& op, std::vector<Made> values) { made_[op.name] = std::move(values); }
+  int64_t new_buffer(int64_t bytes, int64_t first);
+  void use(const Made& made, int64_t step);
+  Value value_of(const Made& made, const TensorType& type);
+  void plan();
+
+  const Model& model_;
+  const Graph& graph_;
+  Program program_;
+  std::unordered_map<std::string_view, std::vector<Made>> made_;
+  std::vector<Lifetime> lifetimes_;
+  std::vector<int64_t> input_buffers_;    // per input
+  std::vector<int64_t> scratch_buffers_;  // per step, -1 = none
+};
+
+// Producers before consumers, otherwise by id and place in the file.
+std::vector<const Op*> ProgramBuilder::ordered() {
+  const std::vector<Op>& ops = graph_.ops;
+  std::unordered_map<std::string_view, size_t> index;
+  for (size_t i = 0; i < ops.size(); ++i) index.emplace(ops[i].name, i);
+  std::vector<std::vector<size_t>> followers(ops.size());
+  std::vector<size_t> open(ops.size(), 0);
+  for (size_t i = 0; i < ops.size(); ++i) {
+    for (const std::string& input : ops[i].inputs) {
+      const auto ref = parse_input(input);
+      const auto found = ref ? index.find(ref->node) : index.end();
+      if (found == index.end()) continue;  // reported where the input is needed
+      followers[found->second].push_back(i);
+      ++open[i];
+    }
+  }
+  const auto later = [&](size_t a, size_t b) {
+    return ops[a].id != ops[b].id ? ops[a].id > ops[b].id : a > b;
+  };
+  std::priority_queue<size_t, std::vector<size_t>, decltype(later)> ready(later);
+  for (size_t i = 0; i < ops.size(); ++i) {
+    if (open[i] == 0) ready.push(i);
+  }
+  std::vector<const Op*> order;
+  while (!ready.empty()) {
+    const size_t i = ready.top();
+    ready.pop();
+    order.push_back(&ops[i]);
+    for (const size_t next : followers[i]) {
+      if (--open[next] == 0) ready.push(next);
+    }
+  }
+  for (size_t i = 0; i < ops.size(); ++i) {
+    if (open[i] != 0) miss(ops[i], "is part of a cycle or behind one");
+  }
+  return order;
+}
+
+void ProgramBuilder::add(const Op& op) {
+  if (is_data(op)) return add_data(op);
+  if (is_constant(op)) return add_constant(op);
+  if (op.type == "NetOutput") return add_outputs(op);
+  if (!is_bookkeeping(op)) add_step(op);
+}
+
+int64_t ProgramBuilder::new_buffer(int64_t bytes, int64_t first) {
+  lifetimes_.push_back({bytes, first, first});
+  return static_cast<int64_t>(lifetimes_.size()) - 1;
+}
+
+void ProgramBuilder::use(const Made& made, int64_t step) {
+  if (made.buffer < 0) return;
+  Lifetime& life = lifetimes_[static_cast<size_t>(made.buffer)];
+  life.last = std::max(life.last, step);
+}
+
+void ProgramBuilder::add_data(const Op& op) {
+  if (op.output_descs.empty()) return miss(op, "has no output");
+  const TensorDesc& desc = op.input_descs.empty() ? op.output_descs[0] : op.input_descs[0];
+  Made made;
+  made.type = checked_type(desc);
+  const int64_t index = op.attrs.int_or("index", static_cast<int64_t>(program_.inputs_.size()));
+  const auto count = static_cast<int64_t>(model_.inputs.size());
+  if (index < 0 || index >= count) return miss(op, "its index is none of the model's inputs");
+  if (program_.inputs_.size() < model_.inputs.size()) {
+    program_.inputs_.resize(model_.inputs.size());
+    input_buffers_.resize(model_.inputs.size(), -1);
+  }
+  InputSlot& slot = program_.inputs_[static_cast<size_t>(index)];
+  if (ops::dtype_size(made.type.dtype) == 0) return miss(op, "its type is not computed");
+  slot.type = made.type;
+  slot.bytes = made.type.shape.elements() * static_cast<int64_t>(ops::dtype_size(made.type.dtype));
+  made.place = {Place::Home::kInput, index, nullptr};
+  made.buffer = new_buffer(slot.bytes, 0);
+  input_buffers_[static_cast<size_t>(index)] = made.buffer;
+  set(op, {made});
+}
+
+void ProgramBuilder::add_constant(const Op& op) {
+  if (op.output_descs.empty()) return miss(op, "has no output");
+  Made made;
+  made.type = checked_type(op.output_descs[0]);
+  made.constant = model_.constant_data(op);
+  made.is_constant = true;
+  const auto size = static_cast<int64_t>(ops::dtype_size(made.type.dtype));
+  const int64_t bytes = made.type.shape.elements() * size;
+  if (size == 0 || static_cast<int64_t>(made.constant.size()) < bytes) {
+    return miss(op, "its data is not in the file");
+  }
+  made.constant = made.constant.first(static_cast<size_t>(bytes));
+  const auto weights = model_.weights.bytes;
+  const bool inside = bytes > 0 && made.constant.data() >= weights.data() &&
+                      made.constant.data() < weights.data() + weights.size();
+  if (inside) {
+    made.place = {Place::Home::kWeights, made.constant.data() - weights.data(), nullptr};
+    if (made.place.offset % size != 0) return miss(op, "its data is not aligned for its type");
+  } else {
+    made.place = {Place::Home::kHost, 0, made.constant.data()};
+  }
+  set(op, {made});
+}
+
+const ProgramBuilder::Made* ProgramBuilder::find(const Op& op, size_t input) {
+  const auto ref = op.input(input);
+  if (!ref || ref->index < 0) return nullptr;
+  const auto found = made_.find(ref->node);
+  if (found == made_.end() || static_cast<size_t>(ref->index) >= found->second.size()) {
+    ops::fail("input " + std::to_string(input), "'" + op.inputs[input] + "' is not computed");
+  }
+  return &found->second[static_cast<size_t>(ref->index)];
+}
+
+std::vector<const ProgramBuilder::Made*> ProgramBuilder::find_inputs(const Op& op) {
+  std::vector<const Made*> sources;
+  for (size_t i = 0; i < op.inputs.size(); ++i) {
+    const auto ref = op.input(i);
+    if (ref && ref->index < 0) continue;  // order only
+    sources.push_back(find(op, i));
+  }
+  return sources;
+}
+
+OpView ProgramBuilder::view(const Op& op, const std::vector<const Made*>& sources) {
+  OpView result{op, {}};
+  for (size_t i = 0; i < sources.size(); ++i) {
+    Operand operand;
+    if (sources[i] != nullptr) {
+      operand.connected = true;
+      operand.is_constant = sources[i]->is_constant;
+      operand.constant = sources[i]->constant;
+      operand.type = sources[i]->type;
+      // The consumer's descriptor decides the shape: compilers drop pure reshapes.
+      if (i < op.input_descs.size() && op.input_descs[i].dtype != kUndefined) {
+        operand.type = checked_type(op.input_descs[i]);
+        if (operand.type.dtype != sources[i]->type.dtype ||
+            operand.type.shape.elements() != sources[i]->type.shape.elements()) {
+          ops::fail("input " + std::to_string(i), "is described as " + operand.type.shape.text() +
+                                                      ", its producer makes " +
+                                                      sources[i]->type.shape.text());
+        }
+      }
+    }
+    result.inputs.push_back(operand);
+  }
+  return result;
+}
+
+void ProgramBuilder::check_outputs(const Op& op, const std::vector<TensorType>& types) {
+  for (size_t i = 0; i < types.size(); ++i) {
+    if (i >= op.output_descs.size()) ops::fail("output " + std::to_string(i), "is not described");
+    const TensorType described = checked_type(op.output_descs[i]);
+    if (!(described == types[i])) {
+      ops::fail("output " + std::to_string(i), "is described as " + described.shape.text() +
+                                                   ", its inputs give " + types[i].shape.text());
+    }
+  }
+}
+
+Value ProgramBuilder::value_of(const Made& made, const TensorType& type) {
+  Value value{type, made.place};
+  if (value.place.home == Place::Home::kWork) value.place.offset = made.buffer;  // until plan()
+  return value;
+}
+
+void ProgramBuilder::add_step(const Op& op) {
+  const OpType* type = find_op_type(op.type);
+  if (type == nullptr) return miss(op, "this operator is not implemented");
+  const std::vector<const Made*> sources = find_inputs(op);
+  const OpView operands = view(op, sources);
+  const std::vector<TensorType> types = type->infer(operands);
+  check_outputs(op, types);
+  Step step;
+  step.kernel = type->build(operands, types);
+  if (step.kernel.is_view) {
+    Made alias = *sources[0];
+    alias.type = types[0];
+    return set(op, {alias});
+  }
+  const auto now = static_cast<int64_t>(program_.steps_.size());
+  step.type = type->name.data();
+  step.name = op.name;
+  for (size_t i = 0; i < sources.size(); ++i) {
+    if (sources[i] != nullptr) use(*sources[i], now);
+    step.inputs.push_back(sources[i] == nullptr ? Value{}
+                                                : value_of(*sources[i], operands.inputs[i].type));
+  }
+  std::vector<Made> results;
+  for (const TensorType& result : types) {
+    Made made{result, {Place::Home::kWork, 0, nullptr}, -1, {}, false};
+    made.buffer = new_buffer(
+        result.shape.elements() * static_cast<int64_t>(ops::dtype_size(result.dtype)), now);
+    step.outputs.push_back(value_of(made, result));
+    results.push_back(made);
+  }
+  const int64_t scratch = step.kernel.scratch_bytes;
+  scratch_buffers_.push_back(scratch > 0 ? new_buffer(scratch, now) : -1);
+  program_.steps_.push_back(std::move(step));
+  set(op, std::move(results));
+}
+
+void ProgramBuilder::add_outputs(const Op& op) {
+  const std::vector<const Made*> sources = find_inputs(op);
+  for (size_t i = 0; i < sources.size(); ++i) {
+    if (sources[i] == nullptr) return miss(op, "output " + std::to_string(i) + " has no source");
+    const TensorType& type = sources[i]->type;
+    const int64_t bytes = type.shape.elements() * static_cast<int64_t>(ops::dtype_size(type.dtype));
+    if (i >= model_.outputs.size() || bytes != static_cast<int64_t>(model_.outputs[i].size)) {
+      return miss(op, "output " + std::to_string(i) + " is described with another size");
+    }
+    use(*sources[i], INT64_MAX);
+    program_.outputs_.push_back({value_of(*sources[i], type), bytes});
+  }
+  if (program_.outputs_.size() != model_.outputs.size()) miss(op, "an output is missing");
+}
+
+// Turns buffer numbers into offsets.
+void ProgramBuilder::plan() {
+  if (program_.inputs_.size() != model_.inputs.size()) {
+    program_.missing_.emplace_back("an input of the model has no Data op");
+    return;
+  }
+  const MemoryPlan plan = plan_memory(lifetimes_);
+  const auto offset = [&](int64_t buffer) { return plan.offsets[static_cast<size_t>(buffer)]; };
+  const auto settle = [&](Value& value) {
+    if (value.place.home == Place::Home::kWork) value.place.offset = offset(value.place.offset);
+  };
+  for (size_t i = 0; i < program_.steps_.size(); ++i) {
+    Step& step = program_.steps_[i];
+    for (Value& value : step.inputs) settle(value);
+    for (Value& value : step.outputs) settle(value);
+    if (scratch_buffers_[i] >= 0) step.scratch_offset = offset(scratch_buffers_[i]);
+  }
+  for (size_t i = 0; i < program_.inputs_.size(); ++i) {
+    if (input_buffers_[i] < 0) {
+      program_.missing_.emplace_back("input " + std::to_string(i) + " has no Data op");
+      return;
+    }
+    program_.inputs_[i].offset = offset(input_buffers_[i]);
+  }
+  for (OutputSlot& output : program_.outputs_) settle(output.value);
+  program_.work_bytes_ = plan.total_bytes;
+}
+
+Program Program::compile(const Model& model) {
+  if (model.root() == nullptr) {
+    Program program;
+    program.missing_.emplace_back("the model has no graph");
+    return program;
+  }
+  if (model.is_dynamic() || model.gears.kind != GearKind::kNone) {
+    Program program;
+    program.missing_.emplace_back("models with gears or dynamic shapes are not computed");
+    return program;
+  }
+  return ProgramBuilder(model).build();
+}
+
+}  // namespace ascendrt::model
