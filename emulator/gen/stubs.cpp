@@ -38,24 +38,6 @@ uint64_t art_emu_MsprofSysCycleTime(void) {
   abi::stub_called(ApiId::MsprofSysCycleTime);
   return 0;
 }
-aclDataBuffer *art_emu_aclCreateDataBuffer(void *data, size_t size) {
-  abi::stub_called(ApiId::aclCreateDataBuffer);
-  return nullptr;
-}
-aclTensorDesc *art_emu_aclCreateTensorDesc(aclDataType dataType, int numDims, const int64_t *dims, aclFormat format) {
-  abi::stub_called(ApiId::aclCreateTensorDesc);
-  return nullptr;
-}
-size_t art_emu_aclDataTypeSize(aclDataType dataType) {
-  abi::stub_called(ApiId::aclDataTypeSize);
-  return {};
-}
-aclError art_emu_aclDestroyDataBuffer(const aclDataBuffer *dataBuffer) {
-  return abi::stub_status(ApiId::aclDestroyDataBuffer);
-}
-void art_emu_aclDestroyTensorDesc(const aclTensorDesc *desc) {
-  abi::stub_called(ApiId::aclDestroyTensorDesc);
-}
 aclError art_emu_aclGetCompileopt(aclCompileOpt opt, char *value, size_t length) {
   return abi::stub_status(ApiId::aclGetCompileopt);
 }
@@ -63,57 +45,9 @@ size_t art_emu_aclGetCompileoptSize(aclCompileOpt opt) {
   abi::stub_called(ApiId::aclGetCompileoptSize);
   return {};
 }
-void *art_emu_aclGetDataBufferAddr(const aclDataBuffer *dataBuffer) {
-  abi::stub_called(ApiId::aclGetDataBufferAddr);
-  return nullptr;
-}
-aclError art_emu_aclGetTensorDescDimV2(const aclTensorDesc *desc, size_t index, int64_t *dimSize) {
-  return abi::stub_status(ApiId::aclGetTensorDescDimV2);
-}
-aclFormat art_emu_aclGetTensorDescFormat(const aclTensorDesc *desc) {
-  abi::stub_called(ApiId::aclGetTensorDescFormat);
-  return {};
-}
-size_t art_emu_aclGetTensorDescNumDims(const aclTensorDesc *desc) {
-  abi::stub_called(ApiId::aclGetTensorDescNumDims);
-  return {};
-}
-size_t art_emu_aclGetTensorDescSize(const aclTensorDesc *desc) {
-  abi::stub_called(ApiId::aclGetTensorDescSize);
-  return {};
-}
-aclDataType art_emu_aclGetTensorDescType(const aclTensorDesc *desc) {
-  abi::stub_called(ApiId::aclGetTensorDescType);
-  return {};
-}
-aclError art_emu_aclSetTensorConst(aclTensorDesc *desc, void *dataBuffer, size_t length) {
-  return abi::stub_status(ApiId::aclSetTensorConst);
-}
-void art_emu_aclSetTensorDescName(aclTensorDesc *desc, const char *name) {
-  abi::stub_called(ApiId::aclSetTensorDescName);
-}
-aclError art_emu_aclSetTensorFormat(aclTensorDesc *desc, aclFormat format) {
-  return abi::stub_status(ApiId::aclSetTensorFormat);
-}
-aclError art_emu_aclSetTensorPlaceMent(aclTensorDesc *desc, aclMemType memType) {
-  return abi::stub_status(ApiId::aclSetTensorPlaceMent);
-}
-aclError art_emu_aclSetTensorShape(aclTensorDesc *desc, int numDims, const int64_t *dims) {
-  return abi::stub_status(ApiId::aclSetTensorShape);
-}
-aclError art_emu_aclmdlAddDatasetBuffer(aclmdlDataset *dataset, aclDataBuffer *dataBuffer) {
-  return abi::stub_status(ApiId::aclmdlAddDatasetBuffer);
-}
-aclmdlDataset *art_emu_aclmdlCreateDataset(void) {
-  abi::stub_called(ApiId::aclmdlCreateDataset);
-  return nullptr;
-}
 aclmdlDesc *art_emu_aclmdlCreateDesc(void) {
   abi::stub_called(ApiId::aclmdlCreateDesc);
   return nullptr;
-}
-aclError art_emu_aclmdlDestroyDataset(const aclmdlDataset *dataset) {
-  return abi::stub_status(ApiId::aclmdlDestroyDataset);
 }
 aclError art_emu_aclmdlDestroyDesc(aclmdlDesc *modelDesc) {
   return abi::stub_status(ApiId::aclmdlDestroyDesc);
@@ -126,14 +60,6 @@ aclError art_emu_aclmdlExecuteAsync(uint32_t modelId, const aclmdlDataset *input
 }
 aclError art_emu_aclmdlFinalizeDump(void) {
   return abi::stub_status(ApiId::aclmdlFinalizeDump);
-}
-aclDataBuffer *art_emu_aclmdlGetDatasetBuffer(const aclmdlDataset *dataset, size_t index) {
-  abi::stub_called(ApiId::aclmdlGetDatasetBuffer);
-  return nullptr;
-}
-aclTensorDesc *art_emu_aclmdlGetDatasetTensorDesc(const aclmdlDataset *dataset, size_t index) {
-  abi::stub_called(ApiId::aclmdlGetDatasetTensorDesc);
-  return nullptr;
 }
 aclError art_emu_aclmdlGetDesc(aclmdlDesc *modelDesc, uint32_t modelId) {
   return abi::stub_status(ApiId::aclmdlGetDesc);
