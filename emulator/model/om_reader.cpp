@@ -94,12 +94,21 @@ class ContentReader {
 
   Model read(const Container& container, const std::string& device_soc) {
     Model root = read_block(container, 0);
-    describe(root);
-    use_inout_info(root, container.blocks.front());
+    describe_root(root, container.blocks.front());
     check_soc(root, device_soc);
     for (size_t i = 1; i < container.blocks.size(); ++i) {
       root.parts.push_back(read_block(container, i));
     }
+    return root;
+  }
+
+  Model read_description(const Container& container) {
+    const Block& block = container.blocks.front();
+    Model root;
+    root.header = container.header;
+    read_model_def(block, origin_ + ": partition ", root);
+    keep_weights(block, root);
+    describe_root(root, block);
     return root;
   }
 
@@ -144,7 +153,8 @@ class ContentReader {
   }
 
   // The graph decides. The description partition only fills in gears whose ops a file may not show.
-  static void use_inout_info(Model& model, const Block& block) {
+  static void describe_root(Model& model, const Block& block) {
+    describe(model);
     const auto bytes = block.find(kPartInOutInfo);
     if (bytes.empty() || model.gears.kind != GearKind::kNone) return;
     try {
@@ -223,6 +233,11 @@ bool soc_compatible(const std::string& model_soc, const std::string& device_soc)
   // Ascend910B is a chip of the 910 family as well as the name of another family: the chip counts.
   return (wanted != nullptr ? std::string_view(wanted->short_name) : model_soc) ==
          device->short_name;
+}
+
+Model OmSource::read_description() const {
+  check_header(Entry::kLoadFile);
+  return ContentReader(origin_, owner_).read_description(read_container(bytes_, origin_));
 }
 
 QuerySizes OmSource::query_sizes() const {

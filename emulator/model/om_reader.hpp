@@ -39,6 +39,9 @@ class OmSource {
   // The whole model. `device_soc` is the name of the device it is for; empty = no SoC check.
   Model read(const std::string& device_soc) const;
   QuerySizes query_sizes() const;
+  // Graph and description alone: no SoC check, launch list and constants not looked at. Also for
+  // files of neighbouring products that share the container.
+  Model read_description() const;
 
   std::span<const uint8_t> bytes() const { return bytes_; }
   const std::string& origin() const {
