@@ -45,13 +45,6 @@ size_t art_emu_aclGetCompileoptSize(aclCompileOpt opt) {
   abi::stub_called(ApiId::aclGetCompileoptSize);
   return {};
 }
-aclmdlDesc *art_emu_aclmdlCreateDesc(void) {
-  abi::stub_called(ApiId::aclmdlCreateDesc);
-  return nullptr;
-}
-aclError art_emu_aclmdlDestroyDesc(aclmdlDesc *modelDesc) {
-  return abi::stub_status(ApiId::aclmdlDestroyDesc);
-}
 aclError art_emu_aclmdlExecute(uint32_t modelId, const aclmdlDataset *input, aclmdlDataset *output) {
   return abi::stub_status(ApiId::aclmdlExecute);
 }
@@ -60,28 +53,6 @@ aclError art_emu_aclmdlExecuteAsync(uint32_t modelId, const aclmdlDataset *input
 }
 aclError art_emu_aclmdlFinalizeDump(void) {
   return abi::stub_status(ApiId::aclmdlFinalizeDump);
-}
-aclError art_emu_aclmdlGetDesc(aclmdlDesc *modelDesc, uint32_t modelId) {
-  return abi::stub_status(ApiId::aclmdlGetDesc);
-}
-size_t art_emu_aclmdlGetInputSizeByIndex(aclmdlDesc *modelDesc, size_t index) {
-  abi::stub_called(ApiId::aclmdlGetInputSizeByIndex);
-  return {};
-}
-size_t art_emu_aclmdlGetNumInputs(aclmdlDesc *modelDesc) {
-  abi::stub_called(ApiId::aclmdlGetNumInputs);
-  return {};
-}
-size_t art_emu_aclmdlGetNumOutputs(aclmdlDesc *modelDesc) {
-  abi::stub_called(ApiId::aclmdlGetNumOutputs);
-  return {};
-}
-aclError art_emu_aclmdlGetOutputDims(const aclmdlDesc *modelDesc, size_t index, aclmdlIODims *dims) {
-  return abi::stub_status(ApiId::aclmdlGetOutputDims);
-}
-size_t art_emu_aclmdlGetOutputSizeByIndex(aclmdlDesc *modelDesc, size_t index) {
-  abi::stub_called(ApiId::aclmdlGetOutputSizeByIndex);
-  return {};
 }
 aclError art_emu_aclmdlInitDump(void) {
   return abi::stub_status(ApiId::aclmdlInitDump);
