@@ -10,6 +10,7 @@
 #include "base/error.hpp"
 #include "core/config_file.hpp"
 #include "gen/abi.h"
+#include "memory/memory.hpp"
 
 namespace ascendrt::core {
 namespace {
@@ -53,6 +54,7 @@ Runtime::Runtime() {
     visible_.push_back(index);
   }
   read_visible_devices();
+  memory::configure(static_cast<uint32_t>(count), static_cast<uint64_t>(soc_->memory_bytes));
 }
 
 // A bad entry ends the list silently, except as the first one; a repeated or descending pair spoils

@@ -24,6 +24,12 @@ struct Location {
   int32_t device = 0;  // index of the emulated device, for kDevice
 };
 
+// Tells the layer what machine to emulate; the first call counts, the runtime makes it before
+// anything else. device_bytes is the SoC's memory, ASCENDRT_HBM_SIZE overrides it. Also reads
+// ASCENDRT_DEVICE_MEMORY, ASCENDRT_FILL, ASCENDRT_HOST_MEMORY and ASCENDRT_MACHINE; raises 100000
+// when one of them is wrong. Maps nothing.
+void configure(uint32_t devices, uint64_t device_bytes);
+
 struct Usage {
   uint64_t total_bytes = 0;
   uint64_t free_bytes = 0;
@@ -32,22 +38,57 @@ struct Usage {
 Location locate(const void* address);
 
 // Allocates size_bytes of device memory on a device (already padded by the caller).
-// The start is at least 64-byte aligned. Contents are undefined (filled with a pattern).
-// Raises 207001 when the device, or the host behind it, has no room: the text says which, how much
-// was asked, how much is free, and which variable to change.
+// The start is at least 64-byte aligned. Contents are undefined (docs/memory.md says what to
+// expect). Raises 207001 when the device, or the host behind it, has no room: the text says which,
+// how much was asked, how much is free, and which variable to change.
 void* allocate_device(int32_t device, uint64_t size_bytes, aclrtMemMallocPolicy policy);
 
 // Raises 107000 for an address that is not the start of a live allocation (double free, foreign).
 void free_device(void* address);
 
+// The live allocation that holds an address; raises 107000 when there is none.
+struct Allocation {
+  void* start = nullptr;
+  uint64_t size_bytes = 0;
+};
+Allocation find_device(const void* address);
+
+// Host memory for engines, aligned to 512 bytes. Raises 207001.
 void* allocate_pinned(uint64_t size_bytes);
+// Raises 107000 for an address that is not the start of a live pinned allocation.
 void free_pinned(void* address);
+
+// Makes ordinary memory of the client count as pinned. Raises 507910 when part of it is registered
+// already.
+void register_host(const void* address, uint64_t size_bytes);
+// Raises 507911 when no registered range starts there.
+void unregister_host(const void* address);
 
 // Host address through which engines may read and write [address, address + size_bytes).
 // Device addresses are translated to the alias, after a check that the whole range lies inside one
 // live allocation (107000 otherwise, with a text naming the nearest allocation); host addresses are
-// returned as they are.
+// returned as they are; handles (which are no memory) raise 107000. With size_bytes 0 nothing is
+// checked. A view stays mapped for ever, so using it after the memory was freed reads garbage but
+// never faults. Raises 207001 when the host cannot give the pages the range still lacks.
 void* view(const void* address, uint64_t size_bytes);
+
+// Copies and fills by address, whatever the places (device ranges are checked as in view()). Ranges
+// of a copy may overlap. A host address that cannot be read or written raises 107000 as the driver
+// would, instead of ending the process.
+void copy(void* dst, const void* src, uint64_t size_bytes);
+void fill(void* dst, int32_t value, uint64_t size_bytes);
+// Copies height rows of width bytes; the whole extents must lie in live allocations.
+struct Rows {
+  uint64_t width = 0;
+  uint64_t height = 0;
+  uint64_t dst_pitch = 0;
+  uint64_t src_pitch = 0;
+};
+void copy_rows(void* dst, const void* src, const Rows& rows);
+
+// Which devices a device was allowed to reach. Only remembered: copies between devices always work.
+void set_peer_access(int32_t device, int32_t peer, bool enabled);
+bool peer_access(int32_t device, int32_t peer);
 
 // Ledger of the device, shared by all processes of the emulated machine.
 Usage usage(int32_t device);

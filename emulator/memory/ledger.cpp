@@ -1,0 +1,231 @@
+#include "memory/ledger.hpp"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <mutex>
+
+#include "base/error.hpp"
+#include "gen/abi.h"
+#include "memory/ledger_file.hpp"
+#include "memory/os.hpp"
+#include "memory/text.hpp"
+
+namespace ascendrt::memory {
+namespace {
+
+constexpr uint64_t kMagic = 0x5245474445545241;  // "ARTEDGER"
+constexpr uint32_t kVersion = 1;
+constexpr auto kRelaxed = std::memory_order_relaxed;
+
+// Byte 0 of the file is the lock, byte 1 + n is kept by the process in place n.
+struct flock byte_lock(short type, off_t byte) {
+  struct flock lock{};
+  lock.l_type = type;
+  lock.l_whence = SEEK_SET;
+  lock.l_start = byte;
+  lock.l_len = 1;
+  return lock;
+}
+
+// The locks belong to the open file, and die with its last user. A forked child must not keep them
+// alive: it loses the mapping (MADV_DONTFORK) and closes the file.
+std::atomic<int> g_file{-1};
+
+void forget_in_child(int file) {
+  static const int registered = pthread_atfork(nullptr, nullptr, [] {
+    if (const int inherited = g_file.exchange(-1, kRelaxed); inherited >= 0) close(inherited);
+  });
+  if (registered == 0) g_file.store(file, kRelaxed);
+}
+
+[[noreturn]] void refuse(const std::string& text) {
+  base::fail(ACL_ERROR_RT_DRV_INTERNAL_ERROR, text);
+}
+
+}  // namespace
+
+// Excludes other processes; the owner's mutex excludes other threads.
+class Ledger::FileLock {
+ public:
+  explicit FileLock(int file) : file_(file) {
+    struct flock lock = byte_lock(F_WRLCK, 0);
+    while (fcntl(file_, F_OFD_SETLKW, &lock) != 0) {
+      if (errno != EINTR) refuse("cannot lock the capacity ledger: " + os::last_reason());
+    }
+  }
+  ~FileLock() {
+    struct flock lock = byte_lock(F_UNLCK, 0);
+    fcntl(file_, F_OFD_SETLK, &lock);
+  }
+  FileLock(const FileLock&) = delete;
+  FileLock& operator=(const FileLock&) = delete;
+
+ private:
+  const int file_;
+};
+
+Ledger::Ledger(const std::string& machine) : machine_(machine) {
+  const LedgerFile opened = open_ledger_file(machine);
+  file_ = opened.file;
+  path_ = opened.path;
+  try {
+    prepare();
+  } catch (...) {
+    if (sheet_ != nullptr) munmap(sheet_, sizeof(Sheet));
+    close(file_);
+    throw;
+  }
+}
+
+void Ledger::prepare() {
+  check_owner();
+  const FileLock lock(file_);
+  struct stat status{};
+  fstat(file_, &status);
+  const bool fresh = status.st_size == 0;
+  if (!fresh && status.st_size != static_cast<off_t>(sizeof(Sheet))) {
+    refuse(where() + " has " + std::to_string(status.st_size) + " bytes instead of " +
+           std::to_string(sizeof(Sheet)) + ": it is damaged or of another version");
+  }
+  if (fresh && ftruncate(file_, sizeof(Sheet)) != 0) {
+    refuse("cannot size " + where() + ": " + os::last_reason());
+  }
+  void* mapped = mmap(nullptr, sizeof(Sheet), PROT_READ | PROT_WRITE, MAP_SHARED, file_, 0);
+  if (mapped == MAP_FAILED) refuse("cannot map " + where() + ": " + os::last_reason());
+  sheet_ = static_cast<Sheet*>(mapped);
+  madvise(sheet_, sizeof(Sheet), MADV_DONTFORK);
+  forget_in_child(file_);
+  if (fresh) {
+    sheet_->version = kVersion;
+    sheet_->bytes = sizeof(Sheet);
+    sheet_->devices = kLedgerDevices;
+    sheet_->processes = kLedgerProcesses;
+    sheet_->magic = kMagic;
+  }
+  check_sheet();
+  take_place();
+}
+
+Ledger::~Ledger() {
+  for (auto& row : sheet_->used) row[place_].store(0, kRelaxed);
+  sheet_->places[place_].process.store(0, kRelaxed);
+  munmap(sheet_, sizeof(Sheet));
+  g_file.store(-1, kRelaxed);
+  close(file_);  // drops this process's locks
+}
+
+std::string Ledger::where() const {
+  return "the ledger " + path_ + " of the emulated machine '" + machine_ + "'";
+}
+
+void Ledger::check_owner() const {
+  struct stat status{};
+  if (fstat(file_, &status) != 0) refuse("cannot inspect " + where() + ": " + os::last_reason());
+  if (!S_ISREG(status.st_mode) || status.st_uid != geteuid()) {
+    refuse(where() + " belongs to user " + std::to_string(status.st_uid) +
+           ", this process runs as " + std::to_string(geteuid()) +
+           ": choose another name with ASCENDRT_MACHINE");
+  }
+  if (path_.starts_with("/dev/shm") && (status.st_mode & 0077) != 0) {
+    refuse(where() + " is open to other users: it was not made by this program; remove it");
+  }
+}
+
+void Ledger::check_sheet() const {
+  const char* fault = nullptr;
+  if (sheet_->magic != kMagic)
+    fault = "does not begin as a ledger does";
+  else if (sheet_->version != kVersion)
+    fault = "is of another version";
+  else if (sheet_->bytes != sizeof(Sheet) || sheet_->devices != kLedgerDevices ||
+           sheet_->processes != kLedgerProcesses)
+    fault = "has another layout";
+  if (fault == nullptr) return;
+  refuse(where() + " " + fault +
+         ": end the processes that use it and remove it, or choose another "
+         "name with ASCENDRT_MACHINE");
+}
+
+void Ledger::take_place() {
+  for (uint32_t place = 0; place < kLedgerProcesses; ++place) {
+    struct flock lock = byte_lock(F_WRLCK, static_cast<off_t>(place) + 1);
+    if (fcntl(file_, F_OFD_SETLK, &lock) != 0) continue;  // somebody lives there
+    place_ = place;
+    for (auto& row : sheet_->used) row[place].store(0, kRelaxed);  // left by a dead process
+    sheet_->places[place].process.store(static_cast<uint32_t>(getpid()), kRelaxed);
+    return;
+  }
+  refuse(where() + " has no place left: " + std::to_string(kLedgerProcesses) +
+         " processes use the emulated machine; end some, or choose another ASCENDRT_MACHINE");
+}
+
+uint64_t Ledger::sum(uint32_t device) const {
+  uint64_t total = 0;
+  for (const auto& used : sheet_->used[device]) {
+    if (__builtin_add_overflow(total, used.load(kRelaxed), &total)) return UINT64_MAX;
+  }
+  return total;
+}
+
+// With both locks held: forgets what processes that died still have on the sheet.
+void Ledger::sweep() {
+  for (uint32_t place = 0; place < kLedgerProcesses; ++place) {
+    if (place == place_ || sheet_->places[place].process.load(kRelaxed) == 0) continue;
+    struct flock lock = byte_lock(F_WRLCK, static_cast<off_t>(place) + 1);
+    if (fcntl(file_, F_OFD_GETLK, &lock) != 0 || lock.l_type != F_UNLCK) continue;
+    for (auto& row : sheet_->used) row[place].store(0, kRelaxed);
+    sheet_->places[place].process.store(0, kRelaxed);
+  }
+}
+
+bool Ledger::charge(uint32_t device, uint64_t bytes, uint64_t capacity_bytes) {
+  const std::lock_guard threads(mutex_);
+  const FileLock processes(file_);
+  const auto fits = [&] {
+    const uint64_t used = sum(device);
+    return used <= capacity_bytes && bytes <= capacity_bytes - used;
+  };
+  if (!fits()) {
+    sweep();
+    if (!fits()) return false;
+  }
+  sheet_->used[device][place_].fetch_add(bytes, kRelaxed);
+  return true;
+}
+
+void Ledger::release(uint32_t device, uint64_t bytes) {
+  // No lock: only this process writes here, and less use can break no promise.
+  auto& used = sheet_->used[device][place_];
+  uint64_t now = used.load(kRelaxed);
+  while (!used.compare_exchange_weak(now, now - std::min(now, bytes), kRelaxed)) {
+  }
+}
+
+uint64_t Ledger::used_bytes(uint32_t device) {
+  const std::lock_guard threads(mutex_);
+  const FileLock processes(file_);
+  sweep();
+  return sum(device);
+}
+
+std::string Ledger::other_holders(uint32_t device) {
+  constexpr int kNamed = 5;
+  std::string text;
+  int named = 0;
+  for (uint32_t place = 0; place < kLedgerProcesses; ++place) {
+    const uint64_t bytes = sheet_->used[device][place].load(kRelaxed);
+    if (place == place_ || bytes == 0) continue;
+    if (++named > kNamed) return text + ", and others";
+    text += (text.empty() ? "" : ", ") + size_text(bytes) + " by process " +
+            std::to_string(sheet_->places[place].process.load(kRelaxed));
+  }
+  return text;
+}
+
+}  // namespace ascendrt::memory

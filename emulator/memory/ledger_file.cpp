@@ -1,0 +1,111 @@
+#include "memory/ledger_file.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <fstream>
+#include <memory>
+
+#include "base/error.hpp"
+#include "base/log.hpp"
+#include "gen/abi.h"
+#include "memory/os.hpp"
+
+namespace ascendrt::memory {
+namespace {
+
+constexpr const char* kPrivateName = "ascendrt-ledger";
+constexpr size_t kNameMax = 64;
+constexpr int kAncestorsMax = 128;
+
+void check_name(const std::string& machine) {
+  const bool plain = std::all_of(machine.begin(), machine.end(), [](unsigned char letter) {
+    return std::isalnum(letter) != 0 || letter == '_' || letter == '-' || letter == '.';
+  });
+  if (machine.empty() || machine.size() > kNameMax || !plain) {
+    base::fail(ACL_ERROR_INVALID_PARAM,
+               "ASCENDRT_MACHINE='" + machine +
+                   "' is no machine name: 1 to 64 letters, digits, '_', '-' or '.' are allowed");
+  }
+}
+
+LedgerFile make_private() {
+  const int file = memfd_create(kPrivateName, MFD_CLOEXEC);
+  if (file < 0) {
+    base::fail(ACL_ERROR_RT_DRV_INTERNAL_ERROR,
+               "cannot make the ledger of a private machine: " + os::last_reason());
+  }
+  return {file, std::string("memory file ") + kPrivateName};
+}
+
+std::string link_target(const std::string& path) {
+  std::array<char, 256> text{};
+  const ssize_t length = readlink(path.c_str(), text.data(), text.size());
+  return length > 0 ? std::string(text.data(), static_cast<size_t>(length)) : std::string();
+}
+
+// The private ledger among the open files of a process, -1 when there is none or it may not be
+// looked at.
+LedgerFile find_in(const std::string& process) {
+  const std::string folder = "/proc/" + process + "/fd";
+  const std::string wanted = std::string("/memfd:") + kPrivateName + " (deleted)";
+  const std::unique_ptr<DIR, int (*)(DIR*)> entries(opendir(folder.c_str()), closedir);
+  if (!entries) return {};
+  while (const dirent* entry = readdir(entries.get())) {
+    const std::string path = folder + "/" + entry->d_name;
+    if (link_target(path) != wanted) continue;
+    if (const int file = open(path.c_str(), O_RDWR | O_CLOEXEC); file >= 0) return {file, path};
+  }
+  return {};
+}
+
+// Parent of a process as text, empty at the end of the line.
+std::string parent_of(const std::string& process) {
+  std::ifstream file("/proc/" + process + "/stat");
+  std::string text;
+  std::getline(file, text);
+  // "pid (name) state ppid ...": the name may hold anything, so start behind its last bracket.
+  const size_t bracket = text.rfind(')');
+  if (bracket == std::string::npos || text.size() < bracket + 5) return {};
+  const std::string rest = text.substr(bracket + 4);
+  const std::string parent = rest.substr(0, rest.find(' '));
+  return parent == "0" ? std::string() : parent;
+}
+
+LedgerFile open_private() {
+  std::string process = std::to_string(getppid());
+  for (int step = 0; step < kAncestorsMax && !process.empty() && process != "0"; ++step) {
+    if (LedgerFile found = find_in(process); found.file >= 0) return found;
+    process = parent_of(process);
+  }
+  return make_private();
+}
+
+}  // namespace
+
+LedgerFile open_ledger_file(const std::string& machine) {
+  check_name(machine);
+  if (machine == "private") return open_private();
+  const std::string name = "/ascendrt-" + std::to_string(geteuid()) + "-" + machine;
+  const std::string path = "/dev/shm" + name;
+  const int file = shm_open(name.c_str(), O_RDWR | O_CREAT, 0600);  // sets close-on-exec
+  if (file >= 0) return {file, path};
+  if (errno == ENOENT || errno == ENOSYS || errno == EROFS) {
+    base::warn_once("memory.ledger",
+                    "no usable /dev/shm (" + os::last_reason() +
+                        "): this process does not share its emulated devices with others");
+    return make_private();
+  }
+  base::fail(
+      ACL_ERROR_RT_DRV_INTERNAL_ERROR,
+      "cannot open the ledger " + path + " of the emulated machine '" + machine +
+          "': " + os::last_reason() +
+          "; remove the file if it is a leftover, or choose another name with ASCENDRT_MACHINE");
+}
+
+}  // namespace ascendrt::memory

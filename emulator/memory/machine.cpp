@@ -1,0 +1,159 @@
+#include "memory/machine.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <mutex>
+#include <string>
+
+#include "base/config.hpp"
+#include "base/error.hpp"
+#include "gen/abi.h"
+#include "memory/fault.hpp"
+#include "memory/memory.hpp"
+#include "memory/os.hpp"
+#include "memory/text.hpp"
+
+namespace ascendrt::memory {
+namespace {
+
+constexpr uint64_t kDeviceBytesMin = 2ULL << 20;
+constexpr uint64_t kDeviceBytesMax = 1ULL << 40;
+constexpr uint64_t kWindowAlignment = 2ULL << 20;
+
+std::atomic<Machine*> g_machine{nullptr};
+
+[[noreturn]] void refuse_value(const char* name, const std::string& value, const char* wanted) {
+  base::fail(ACL_ERROR_INVALID_PARAM,
+             "environment variable " + std::string(name) + "='" + value + "' is not " + wanted);
+}
+
+bool read_open_mode() {
+  const std::string value = base::env("ASCENDRT_DEVICE_MEMORY").value_or("");
+  if (value == "open") return true;
+  if (!value.empty() && value != "strict") {
+    refuse_value("ASCENDRT_DEVICE_MEMORY", value,
+                 "'strict' (the host cannot dereference device pointers) or 'open' (it can)");
+  }
+  return false;
+}
+
+Fill read_fill() {
+  const std::string value = base::env("ASCENDRT_FILL").value_or("");
+  if (value.empty() || value == "auto") return Fill::kAuto;
+  if (value == "on") return Fill::kOn;
+  if (value == "off") return Fill::kOff;
+  refuse_value("ASCENDRT_FILL", value, "'auto', 'on' or 'off'");
+}
+
+}  // namespace
+
+Machine::Setup Machine::setup_from_environment(uint32_t devices, uint64_t device_bytes) {
+  Setup setup;
+  setup.devices = devices;
+  const uint64_t bytes = base::env_size_bytes("ASCENDRT_HBM_SIZE", device_bytes);
+  if (bytes < kDeviceBytesMin || bytes > kDeviceBytesMax) {
+    refuse_value("ASCENDRT_HBM_SIZE",
+                 base::env("ASCENDRT_HBM_SIZE").value_or(std::to_string(bytes)),
+                 "between 2M and 1T");
+  }
+  setup.device_bytes = bytes / os::page_bytes() * os::page_bytes();
+  setup.open = read_open_mode();
+  setup.fill = read_fill();
+  if (const uint64_t limit = base::env_size_bytes("ASCENDRT_HOST_MEMORY", 0); limit != 0) {
+    setup.host_limit = limit;
+  }
+  if (const auto name = base::env("ASCENDRT_MACHINE"); name && !name->empty()) setup.name = *name;
+  return setup;
+}
+
+Machine::Machine(const Setup& setup)
+    : setup_(setup),
+      shift_(static_cast<unsigned>(std::bit_width(std::bit_ceil(setup.device_bytes)) - 1)),
+      span_(uint64_t{setup.devices} << shift_),
+      budget_(setup.host_limit, [this] { return touched_bytes(); }) {}
+
+void Machine::check_device(int32_t device) const {
+  if (device >= 0 && static_cast<uint32_t>(device) < setup_.devices) return;
+  base::fail(ACL_ERROR_RT_INVALID_DEVICEID, "device " + std::to_string(device) +
+                                                " does not exist, the machine has " +
+                                                std::to_string(setup_.devices));
+}
+
+Arena& Machine::arena(int32_t device) {
+  check_device(device);
+  if (Arena* made = arena_or_null(device)) return *made;
+  Ledger& shared = ledger();
+  const std::lock_guard lock(mutex_);
+  auto& slot = arenas_[static_cast<size_t>(device)];
+  if (Arena* made = slot.load(std::memory_order_relaxed)) return *made;
+  std::byte* window = window_.load(std::memory_order_relaxed);
+  if (window == nullptr) {
+    install_fault_handler();
+    window = os::reserve(span_, kWindowAlignment);
+    window_.store(window, std::memory_order_release);
+  }
+  const Arena::Setup part{device, window + (static_cast<uint64_t>(device) << shift_),
+                          setup_.device_bytes, setup_.open, setup_.fill};
+  auto* made = new Arena(part, shared, budget_);
+  slot.store(made, std::memory_order_release);
+  return *made;
+}
+
+Pinned& Machine::pinned() {
+  if (Pinned* made = pinned_or_null()) return *made;
+  const std::lock_guard lock(mutex_);
+  if (Pinned* made = pinned_.load(std::memory_order_relaxed)) return *made;
+  auto* made = new Pinned(budget_);
+  pinned_.store(made, std::memory_order_release);
+  return *made;
+}
+
+Ledger& Machine::ledger() {
+  const std::lock_guard lock(mutex_);
+  if (!ledger_) ledger_ = std::make_unique<Ledger>(setup_.name);
+  return *ledger_;
+}
+
+uint64_t Machine::touched_bytes() const {
+  uint64_t bytes = 0;
+  for (const auto& slot : arenas_) {
+    if (const Arena* arena = slot.load(std::memory_order_acquire)) bytes += arena->touched_bytes();
+  }
+  if (const Pinned* made = pinned_or_null()) bytes += made->committed_bytes();
+  return bytes;
+}
+
+void Machine::set_peer(int32_t device, int32_t peer, bool enabled) {
+  check_device(device);
+  check_device(peer);
+  const uint64_t bit = 1ULL << peer;
+  auto& mask = peers_[static_cast<size_t>(device)];
+  if (enabled) {
+    mask.fetch_or(bit, std::memory_order_relaxed);
+  } else {
+    mask.fetch_and(~bit, std::memory_order_relaxed);
+  }
+}
+
+bool Machine::peer(int32_t device, int32_t peer) const {
+  check_device(device);
+  check_device(peer);
+  return (peers_[static_cast<size_t>(device)].load(std::memory_order_relaxed) >> peer & 1) != 0;
+}
+
+void configure(uint32_t devices, uint64_t device_bytes) {
+  static std::mutex mutex;
+  const std::lock_guard lock(mutex);
+  if (g_machine.load(std::memory_order_relaxed) != nullptr) return;
+  g_machine.store(new Machine(Machine::setup_from_environment(devices, device_bytes)),
+                  std::memory_order_release);
+}
+
+Machine* machine_or_null() { return g_machine.load(std::memory_order_acquire); }
+
+Machine& machine() {
+  if (Machine* made = machine_or_null()) return *made;
+  base::fail(ACL_ERROR_INTERNAL_ERROR, "memory is used before memory::configure()");
+}
+
+}  // namespace ascendrt::memory

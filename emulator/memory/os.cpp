@@ -1,0 +1,157 @@
+#include "memory/os.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+
+#include "base/error.hpp"
+#include "gen/abi.h"
+#include "memory/text.hpp"
+
+namespace ascendrt::memory::os {
+namespace {
+
+[[noreturn]] void refuse(const std::string& what, uint64_t bytes, const char* advice) {
+  base::fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "the host refused to " + what + " of " +
+                                                 size_text(bytes) + ": " + last_reason() + "; " +
+                                                 advice);
+}
+
+constexpr const char* kSmaller =
+    "set ASCENDRT_HBM_SIZE to a smaller device, or lift the limit (ulimit -v, container)";
+
+}  // namespace
+
+std::string last_reason() {
+  const int code = errno;
+  return std::string(std::strerror(code)) + " (errno " + std::to_string(code) + ")";
+}
+
+unsigned page_shift() {
+  static const unsigned shift = [] {
+    const auto bytes = static_cast<uint64_t>(std::max(sysconf(_SC_PAGESIZE), 4096L));
+    return static_cast<unsigned>(std::bit_width(bytes) - 1);
+  }();
+  return shift;
+}
+
+uint64_t host_memory_bytes() {
+  const long pages = sysconf(_SC_PHYS_PAGES);
+  return pages > 0 ? static_cast<uint64_t>(pages) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE))
+                   : 1ULL << 32;
+}
+
+std::byte* reserve(uint64_t bytes, uint64_t alignment) {
+  // The kernel chooses the place, so sanitizers and valgrind keep their own ranges; the surplus
+  // that alignment needs is given back.
+  const uint64_t mapped = bytes + alignment;
+  void* raw = mmap(nullptr, mapped, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (raw == MAP_FAILED) refuse("reserve an address range", bytes, kSmaller);
+  auto* start = static_cast<std::byte*>(raw);
+  const uint64_t skip = -reinterpret_cast<uintptr_t>(raw) & (alignment - 1);
+  if (skip > 0) munmap(start, skip);
+  if (alignment > skip) munmap(start + skip + bytes, alignment - skip);
+  return start + skip;
+}
+
+void unmap(void* start, uint64_t bytes) { munmap(start, bytes); }
+
+void* reserve_table(uint64_t bytes) {
+  void* table = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (table == MAP_FAILED) refuse("reserve the block tables", bytes, kSmaller);
+  return table;
+}
+
+int make_memory_file(const char* name, uint64_t bytes) {
+  const int file = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  if (file < 0) refuse("make a memory file", bytes, "memfd_create(2) is needed");
+  if (ftruncate(file, static_cast<off_t>(bytes)) != 0) {
+    const int code = errno;
+    close(file);
+    errno = code;
+    refuse("size a memory file", bytes, kSmaller);
+  }
+  // A peer that is given the file later cannot shrink it under our feet. Old kernels lack seals.
+  fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW);
+  return file;
+}
+
+void map_file(int file, std::byte* at, uint64_t bytes) {
+  void* mapped =
+      mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, file, 0);
+  if (mapped == MAP_FAILED) refuse("map device memory", bytes, kSmaller);
+  madvise(at, bytes, MADV_DONTDUMP);
+}
+
+uint64_t touched_bytes(int file) {
+  struct stat status{};
+  if (fstat(file, &status) != 0) return 0;
+  return static_cast<uint64_t>(status.st_blocks) * 512;
+}
+
+void punch_hole(int file, uint64_t offset, uint64_t bytes) {
+  const uint64_t page = page_bytes();
+  const uint64_t first = (offset + page - 1) / page * page;
+  const uint64_t end = (offset + bytes) / page * page;
+  if (end <= first) return;
+  // A failure costs host memory, not correctness: the pages are still usable.
+  fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(first),
+            static_cast<off_t>(end - first));
+}
+
+uint64_t untouched_bytes(const std::byte* start, uint64_t bytes) {
+  const uint64_t page = page_bytes();
+  const auto address = reinterpret_cast<uintptr_t>(start);
+  uintptr_t at = address & ~(page - 1);
+  const uintptr_t end = (address + bytes + page - 1) & ~(page - 1);
+  std::array<unsigned char, 4096> resident{};
+  uint64_t untouched = 0;
+  while (at < end) {
+    const uint64_t part = std::min<uint64_t>(end - at, resident.size() * page);
+    if (mincore(reinterpret_cast<void*>(at), part, resident.data()) != 0) return bytes;
+    unsigned char* stop = resident.data() + part / page;
+    untouched += static_cast<uint64_t>(std::count_if(
+                     resident.data(), stop, [](unsigned char flags) { return (flags & 1) == 0; })) *
+                 page;
+    at += part;
+  }
+  return std::min(untouched, bytes);
+}
+
+void want_huge_pages(std::byte* start, uint64_t bytes) { madvise(start, bytes, MADV_HUGEPAGE); }
+
+bool huge_pages_allowed() {
+  // The setting in force stands in brackets: "always within_size advise [never] deny force".
+  std::ifstream file("/sys/kernel/mm/transparent_hugepage/shmem_enabled");
+  std::string word;
+  while (file >> word) {
+    if (word == "[always]" || word == "[within_size]" || word == "[advise]" || word == "[force]") {
+      return true;
+    }
+  }
+  return false;
+}
+
+bool commit(std::byte* start, uint64_t bytes) {
+  return mprotect(start, bytes, PROT_READ | PROT_WRITE) == 0;
+}
+
+void decommit(std::byte* start, uint64_t bytes) {
+  // One call drops the pages, their locks and the access.
+  mmap(start, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+}
+
+bool lock_on_touch(std::byte* start, uint64_t bytes) {
+  return mlock2(start, bytes, MLOCK_ONFAULT) == 0;
+}
+
+}  // namespace ascendrt::memory::os

@@ -1,0 +1,53 @@
+// The operating system as this layer needs it: address ranges, memory files, pages.
+// Owns: every mmap, memfd, madvise, mincore and mlock of the emulator's memory.
+// Must never: decide a policy, or fail silently (failures raise with the system's reason).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace ascendrt::memory::os {
+
+enum class Access : uint8_t { kNone, kReadWrite };
+
+// Pages of this layer: the host's page size, at least 4 KiB (16 and 64 KiB exist on aarch64).
+unsigned page_shift();
+inline uint64_t page_bytes() { return 1ULL << page_shift(); }
+
+// Physical memory of the host.
+uint64_t host_memory_bytes();
+
+// Reserves an address range without access; nothing is committed. alignment is a power of two.
+std::byte* reserve(uint64_t bytes, uint64_t alignment);
+void unmap(void* start, uint64_t bytes);
+
+// Zeroed memory of the process for tables that are mostly never touched.
+void* reserve_table(uint64_t bytes);
+
+// A file that lives in memory only and has no name; closed on exec. The size cannot change later.
+int make_memory_file(const char* name, uint64_t bytes);
+// Maps a memory file over a reserved range. A core dump leaves it out.
+void map_file(int file, std::byte* at, uint64_t bytes);
+// Bytes of the file that occupy host memory.
+uint64_t touched_bytes(int file);
+// Gives the whole pages inside [offset, offset + bytes) back; they read as zero afterwards.
+void punch_hole(int file, uint64_t offset, uint64_t bytes);
+// Bytes of a mapped range that no page backs yet.
+uint64_t untouched_bytes(const std::byte* start, uint64_t bytes);
+
+// Asks for 2 MiB pages for a range of a memory file; the kernel may not give them.
+void want_huge_pages(std::byte* start, uint64_t bytes);
+// Whether the kernel's settings let memory files have 2 MiB pages.
+bool huge_pages_allowed();
+
+// Makes part of a reserved range ordinary memory, and back to nothing (contents and locks go).
+bool commit(std::byte* start, uint64_t bytes);
+void decommit(std::byte* start, uint64_t bytes);
+// Keeps pages resident from their first touch on. False when the limit does not allow it.
+bool lock_on_touch(std::byte* start, uint64_t bytes);
+
+// "reason (errno 12)" of the last failed call.
+std::string last_reason();
+
+}  // namespace ascendrt::memory::os
