@@ -9,7 +9,9 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, cast
 
 from ascendrt._backend import package_lib_dir
 from ascendrt.errors import AscendrtError
@@ -31,14 +33,24 @@ def _core() -> ctypes.CDLL:
         raise AscendrtError(f"the emulator's core does not load: {error}") from error
 
 
+def _entry(name: str, *argument_types: Any) -> Callable[..., int]:
+    try:
+        function: Any = getattr(_core(), name)
+    except AttributeError as error:
+        text = f"{package_lib_dir() / CORE} has no {name}: it is of another version, install again"
+        raise AscendrtError(text) from error
+    function.argtypes = argument_types
+    function.restype = ctypes.c_int32
+    return cast("Callable[..., int]", function)
+
+
 def convert(source: Path, target: Path, options: str) -> str:
     """Convert an ONNX file to an OM file; returns the converter's notes (may be empty).
 
     Raises: ConvertError with the converter's text; nothing is written then.
     """
-    entry = _core().art_ctl_om_convert
-    entry.argtypes = [ctypes.c_char_p] * 3 + [ctypes.c_char_p, ctypes.c_size_t]
-    entry.restype = ctypes.c_int32
+    text_type = ctypes.c_char_p
+    entry = _entry("art_ctl_om_convert", *[text_type] * 4, ctypes.c_size_t)
     message = ctypes.create_string_buffer(_MESSAGE_BYTES)
     code = entry(
         os.fsencode(source), os.fsencode(target), options.encode(), message, _MESSAGE_BYTES
@@ -51,9 +63,7 @@ def convert(source: Path, target: Path, options: str) -> str:
 
 def page_kind() -> str:
     """Return what pages back the emulated device memory, such as "4 KiB pages"."""
-    entry = _core().art_ctl_page_kind
-    entry.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
-    entry.restype = ctypes.c_int32
+    entry = _entry("art_ctl_page_kind", ctypes.c_char_p, ctypes.c_size_t)
     message = ctypes.create_string_buffer(_MESSAGE_BYTES)
     entry(message, _MESSAGE_BYTES)
     return message.value.decode(errors="replace")

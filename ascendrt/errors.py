@@ -41,8 +41,10 @@ class AclError(AscendrtError, RuntimeError):
         about = ", ".join(f"{key}={value}" for key, value in self.ids.items())
         head = f"{self.api} failed with {self.code} {self.name}" + (f" ({about})" if about else "")
         parts = [head]
-        if self.text:
-            parts.append(self.text)
+        # The emulator's texts begin with what the head says already.
+        own = self.text.removeprefix(f"[{self.code} {self.name}] ").removeprefix(f"{self.api}: ")
+        if own:
+            parts.append(own)
         if self.hint and self.hint not in self.text:
             parts.append(f"hint: {self.hint}")
         return "\n  ".join(parts)

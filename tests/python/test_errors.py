@@ -74,6 +74,14 @@ def test_text_says_what_which_and_what_to_do() -> None:
     )
 
 
+def test_text_says_nothing_twice() -> None:
+    _, hint = errors.describe(207001)
+    own = f"[207001 ACL_ERROR_RT_MEMORY_ALLOCATION] aclrtMalloc: 5 bytes do not fit. {hint}"
+    text = str(errors.make(207001, "aclrtMalloc", own))
+    for part in ("207001", "aclrtMalloc", "5 bytes do not fit", hint):
+        assert text.count(part) == 1, part
+
+
 def test_an_unknown_code_is_still_readable() -> None:
     assert str(errors.make(999999, "aclX")) == "aclX failed with 999999 UNKNOWN"
 
