@@ -5,8 +5,10 @@ Must never leave devices, contexts, streams or memory behind for the next test.
 
 from __future__ import annotations
 
+import functools
 import json
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,9 @@ from typing import Any
 import pytest
 
 os.environ.setdefault("ASCENDRT_MACHINE", "private")
+sys.path.append(str(Path(__file__).parents[2] / "csrc" / "abi"))
 
+import conformance
 import models
 import rawabi
 from rawabi import acl, ffi, ok
@@ -67,23 +71,31 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     marker = item.get_closest_marker("rule")
     if item.config.getoption("--zero-own") and marker is not None:
-        acl.zeroed = frozenset(_rules()[marker.args[0]]["functions"])
+        acl.zeroed = frozenset(_rules()[marker.args[0]].functions)
     try:
         return (yield)
     finally:
         acl.zeroed = frozenset()
 
 
-def _rules() -> dict[str, Any]:
-    import tomllib
+@functools.cache
+def _rules() -> dict[str, conformance.Rule]:
+    return {rule.id: rule for rule in conformance.read_rules()}
 
-    path = Path(__file__).parents[2] / "csrc" / "abi" / "rules.toml"
-    return {row["id"]: row for row in tomllib.loads(path.read_text(encoding="utf-8"))["rule"]}
+
+@functools.cache
+def _missing(rule: str) -> list[str]:
+    """The functions that the loaded library set lacks for a rule."""
+    states = {name: "full" if rawabi.has(name) else "absent" for name in rawabi.coverage()}
+    return conformance.missing_functions(_rules()[rule], states)
 
 
 @pytest.fixture(autouse=True)
 def clean(request: pytest.FixtureRequest) -> Iterator[None]:
     """Skip what the backend cannot show; leave a thread without context behind."""
+    for rule in getattr(request.node.get_closest_marker("rule"), "args", ()):
+        if _missing(rule):
+            pytest.skip(f"function absent: {', '.join(_missing(rule))}")
     if request.node.get_closest_marker("emulator") and not rawabi.emulated():
         pytest.skip("needs control of the emulator")
     rawabi.clear_last_error()

@@ -1,0 +1,148 @@
+"""Small offline models for the conformance tests, and damaged forms of them.
+
+Owns: one tiny network, its conversion by the product, and edits of the file's bytes. Must never
+know more of the container than the places that the tests damage.
+
+The network: inputs a and b, float [1, 64]; outputs scaled = a * b + w and difference = a - b, where
+w is a constant with w[i] = i / 4.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import struct
+import subprocess
+import sys
+from functools import cached_property
+from pathlib import Path
+
+COUNT = 64
+SIZE_BYTES = 4 * COUNT
+HEADER_BYTES = 256
+WEIGHT = [index / 4 for index in range(COUNT)]
+
+# Places in the header.
+TYPE_AT, MODEL_NUM_AT, UNKNOWN_SHAPE_AT, LENGTH_AT = 82, 156, 193, 184
+# Parts of a file.
+MODEL_DEF, WEIGHTS, TASK_INFO, DESCRIPTION = 0, 1, 2, 8
+TABLE_ENTRY = struct.Struct("<IIQQ")
+
+
+def floats(values: list[float]) -> bytes:
+    """Pack numbers the way the model's tensors hold them."""
+    return struct.pack(f"<{len(values)}f", *values)
+
+
+def expected(a: list[float], b: list[float]) -> tuple[bytes, bytes]:
+    """Return the two outputs for two inputs whose figures are exact in float."""
+    scaled = [x * y + w for x, y, w in zip(a, b, WEIGHT, strict=True)]
+    return floats(scaled), floats([x - y for x, y in zip(a, b, strict=True)])
+
+
+class OmFiles:
+    """The network in OM format; damaged forms are made from its bytes on demand."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    @cached_property
+    def good(self) -> bytes:
+        """A sound file."""
+        return self._converted("good")
+
+    @property
+    def good_path(self) -> str:
+        """Where the sound file lies."""
+        return os.fsdecode(self.path(self.good))
+
+    @cached_property
+    def other_chip(self) -> bytes:
+        """A sound file for another chip than the one in use."""
+        import rawabi
+
+        soc = rawabi.SOC_OF_CHIP["A2" if rawabi.chip() == "310P" else "310P"]
+        return self._converted("other", "--soc", soc)
+
+    def path(self, data: bytes) -> bytes:
+        """Return the path of a file with these bytes."""
+        path = self.folder / f"{hashlib.sha1(data).hexdigest()}.om"
+        if not path.exists():
+            path.write_bytes(data)
+        return os.fsencode(path)
+
+    def with_bytes(self, at: int, data: bytes) -> bytes:
+        """Return the file with other bytes at one place."""
+        return self.good[:at] + data + self.good[at + len(data) :]
+
+    def with_part(self, kind: int, data: bytes) -> bytes:
+        """Return the file with other bytes at the start of one part."""
+        at, size = self._parts[kind]
+        assert len(data) <= size
+        return self.with_bytes(at, data)
+
+    def damaged_definition(self) -> bytes:
+        """Return the file with a model definition that is no message."""
+        return self.with_part(MODEL_DEF, b"\xff" * self._parts[MODEL_DEF][1])
+
+    def damaged_tasks(self) -> bytes:
+        """Return the file with a task list that is no message."""
+        return self.with_part(TASK_INFO, b"\xff" * self._parts[TASK_INFO][1])
+
+    def long_part(self) -> bytes:
+        """Return the file with a table whose first part runs past the end."""
+        kind, pad, offset, size = TABLE_ENTRY.unpack_from(self.good, HEADER_BYTES + 8)
+        entry = TABLE_ENTRY.pack(kind, pad, offset, size + len(self.good))
+        return self.with_bytes(HEADER_BYTES + 8, entry)
+
+    @property
+    def _parts(self) -> dict[int, tuple[int, int]]:
+        """Place and size of every part. Parts follow each other after the table."""
+        (number,) = struct.unpack_from("<I", self.good, HEADER_BYTES)
+        table = HEADER_BYTES + 8
+        at, parts = table + number * TABLE_ENTRY.size, {}
+        for index in range(number):
+            kind, _, _, size = TABLE_ENTRY.unpack_from(self.good, table + index * TABLE_ENTRY.size)
+            parts[kind] = (at, size)
+            at += size
+        return parts
+
+    def _converted(self, name: str, *options: str) -> bytes:
+        source, target = self.folder / "tiny.onnx", self.folder / f"{name}.om"
+        if not source.exists():
+            source.write_bytes(_onnx())
+        return convert(source, target, *options)
+
+
+def convert(source: Path, target: Path, *options: str) -> bytes:
+    """Convert an ONNX file with the product's converter, whatever library set is under test."""
+    env = dict(os.environ, ASCENDRT_BACKEND="emu")
+    env.pop("ASCENDRT_LIBRARY_DIR", None)
+    command = [sys.executable, "-m", "ascendrt", "om", "convert", str(source), "-o", str(target)]
+    done = subprocess.run(
+        [*command, *options], env=env, cwd=source.parent, capture_output=True, text=True,
+        timeout=50, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return target.read_bytes()
+
+
+def _onnx() -> bytes:
+    from onnx import TensorProto, checker, helper
+
+    shape = [1, COUNT]
+    inputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name in "ab"]
+    outputs = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+        for name in ("scaled", "difference")
+    ]
+    nodes = [
+        helper.make_node("Mul", ["a", "b"], ["product"], "multiply"),
+        helper.make_node("Add", ["product", "w"], ["scaled"], "add"),
+        helper.make_node("Sub", ["a", "b"], ["difference"], "subtract"),
+    ]
+    weight = helper.make_tensor("w", TensorProto.FLOAT, shape, WEIGHT)
+    graph = helper.make_graph(nodes, "tiny", inputs, outputs, [weight])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    checker.check_model(model)
+    return bytes(model.SerializeToString())

@@ -8,6 +8,7 @@ Run as a program it executes a snippet (see run_fresh) and prints what the snipp
 
 from __future__ import annotations
 
+import functools
 import inspect
 import json
 import os
@@ -118,6 +119,11 @@ def end_all() -> None:
     for device in range(count[0]):
         acl.aclrtResetDeviceForce(device)
     clear_last_error()
+    if acl.aclrtSetDevice(0) == 0:
+        for _ in range(64):
+            if acl.aclGetRecentErrMsg() == NULL:
+                break
+        acl.aclrtResetDeviceForce(0)
 
 
 def _zero(name: str, function: Any) -> Callable[..., Any]:
@@ -148,12 +154,12 @@ def has(name: str) -> bool:
     return not emulated() or coverage().get(name) in ("full", "partial")
 
 
+@functools.cache
 def coverage() -> dict[str, str]:
     """Return the state of every function in the emulator: full, partial, stub or absent."""
-    import ascendrt._gen
+    import conformance
 
-    text = (Path(ascendrt._gen.__path__[0]) / "coverage.json").read_text(encoding="utf-8")
-    return {row["name"]: row["emu"] for row in json.loads(text)["functions"]}
+    return conformance.read_coverage()
 
 
 acl = Abi()
@@ -162,7 +168,7 @@ acl = Abi()
 def recent() -> str:
     """Return the calling thread's recent error text, for failure messages."""
     text = lib.aclGetRecentErrMsg()
-    return "" if text == NULL else ffi.string(text).decode(errors="replace")
+    return "" if text == NULL else ffi.string(text).decode(errors="replace")[:500]
 
 
 def ok(code: int) -> None:

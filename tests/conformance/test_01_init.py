@@ -124,6 +124,16 @@ def default_device(tmp_path: Path, number: str) -> str:
     return str(path)
 
 
+@rule("S1.11")
+@pytest.mark.emulator
+def test_no_soc_name() -> None:
+    def body() -> Any:
+        return acl.aclInit(NULL), acl.aclrtGetSocName() == NULL
+
+    assert run_fresh(body, {"ASCENDRT_SOC": "Ascend000"}) == [500000, True]
+    assert run_fresh(body) == [0, False]
+
+
 @rule("S1.13")
 def test_default_device_is_set_on_first_use(tmp_path: Path) -> None:
     def body(path: str) -> Any:
