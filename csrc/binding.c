@@ -11,7 +11,8 @@
 
 /* A forwarder facade makes this symbol of the core visible through its handle. */
 static const char kMarker[] = "ascendrt_emu_marker";
-enum { kMaxLibraries = 32, kMaxLogText = 1024 };
+/* The runtime cuts a log text at 1024 bytes and marks the cut: hand over more than that. */
+enum { kMaxLibraries = 32, kMaxLogText = 2048 };
 
 static _Thread_local const char* g_missing;
 static void note_missing(const char* name) { g_missing = name; }
