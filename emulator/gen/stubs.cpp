@@ -136,38 +136,17 @@ aclError art_emu_aclrtDestroyEvent(aclrtEvent event) {
 aclError art_emu_aclrtDestroyStream(aclrtStream stream) {
   return abi::stub_status(ApiId::aclrtDestroyStream);
 }
-aclError art_emu_aclrtDeviceCanAccessPeer(int32_t *canAccessPeer, int32_t deviceId, int32_t peerDeviceId) {
-  return abi::stub_status(ApiId::aclrtDeviceCanAccessPeer);
-}
-aclError art_emu_aclrtDeviceEnablePeerAccess(int32_t peerDeviceId, uint32_t flags) {
-  return abi::stub_status(ApiId::aclrtDeviceEnablePeerAccess);
-}
 aclError art_emu_aclrtDeviceGetBareTgid(int32_t *pid) {
   return abi::stub_status(ApiId::aclrtDeviceGetBareTgid);
 }
 aclError art_emu_aclrtEventElapsedTime(float *ms, aclrtEvent startEvent, aclrtEvent endEvent) {
   return abi::stub_status(ApiId::aclrtEventElapsedTime);
 }
-aclError art_emu_aclrtFree(void *devPtr) {
-  return abi::stub_status(ApiId::aclrtFree);
-}
-aclError art_emu_aclrtFreeHost(void *hostPtr) {
-  return abi::stub_status(ApiId::aclrtFreeHost);
-}
 aclError art_emu_aclrtFreePhysical(aclrtDrvMemHandle handle) {
   return abi::stub_status(ApiId::aclrtFreePhysical);
 }
 aclError art_emu_aclrtGetFunctionAddr(aclrtFuncHandle funcHandle, void **aicAddr, void **aivAddr) {
   return abi::stub_status(ApiId::aclrtGetFunctionAddr);
-}
-aclError art_emu_aclrtGetMemInfo(aclrtMemAttr attr, size_t *free, size_t *total) {
-  return abi::stub_status(ApiId::aclrtGetMemInfo);
-}
-aclError art_emu_aclrtMalloc(void **devPtr, size_t size, aclrtMemMallocPolicy policy) {
-  return abi::stub_status(ApiId::aclrtMalloc);
-}
-aclError art_emu_aclrtMallocHost(void **hostPtr, size_t size) {
-  return abi::stub_status(ApiId::aclrtMallocHost);
 }
 aclError art_emu_aclrtMallocPhysical(aclrtDrvMemHandle *handle, size_t size, const aclrtPhysicalMemProp *prop, uint64_t flags) {
   return abi::stub_status(ApiId::aclrtMallocPhysical);
@@ -183,18 +162,6 @@ aclError art_emu_aclrtMemImportFromShareableHandle(uint64_t shareableHandle, int
 }
 aclError art_emu_aclrtMemSetPidToShareableHandle(uint64_t shareableHandle, int32_t *pid, size_t pidNum) {
   return abi::stub_status(ApiId::aclrtMemSetPidToShareableHandle);
-}
-aclError art_emu_aclrtMemcpy(void *dst, size_t destMax, const void *src, size_t count, aclrtMemcpyKind kind) {
-  return abi::stub_status(ApiId::aclrtMemcpy);
-}
-aclError art_emu_aclrtMemcpyAsync(void *dst, size_t destMax, const void *src, size_t count, aclrtMemcpyKind kind, aclrtStream stream) {
-  return abi::stub_status(ApiId::aclrtMemcpyAsync);
-}
-aclError art_emu_aclrtMemset(void *devPtr, size_t maxCount, int32_t value, size_t count) {
-  return abi::stub_status(ApiId::aclrtMemset);
-}
-aclError art_emu_aclrtMemsetAsync(void *devPtr, size_t maxCount, int32_t value, size_t count, aclrtStream stream) {
-  return abi::stub_status(ApiId::aclrtMemsetAsync);
 }
 aclError art_emu_aclrtProcessReport(int32_t timeout) {
   return abi::stub_status(ApiId::aclrtProcessReport);

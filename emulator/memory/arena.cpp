@@ -26,9 +26,17 @@ Arena::Arena(const Setup& setup, Ledger& ledger, Budget& budget)
   os::want_huge_pages(alias_, setup.bytes);
 }
 
-std::byte* Arena::allocate(uint64_t bytes) {
+std::byte* Arena::allocate(uint64_t bytes, const PagePlan& plan) {
+  Heap::Result block{Heap::Outcome::kNoRange, 0};
+  if (bytes > heap_.bytes()) refuse_allocation(bytes, block.outcome);
   budget_.admit(bytes, [this] { heap_.trim(); });
-  const Heap::Result block = heap_.allocate(bytes);
+  if (plan.kind == Pages::kNormal) {
+    block = heap_.allocate(bytes);
+  } else {
+    const uint64_t span = (bytes + plan.page_bytes - 1) / plan.page_bytes * plan.page_bytes;
+    block = heap_.allocate(bytes, span, static_cast<uint8_t>(plan.kind));
+    if (block.outcome != Heap::Outcome::kOk && plan.fallback) block = heap_.allocate(bytes);
+  }
   if (block.outcome != Heap::Outcome::kOk) refuse_allocation(bytes, block.outcome);
   const bool wanted =
       setup_.fill == Fill::kOn || (setup_.fill == Fill::kAuto && bytes <= kFillAutoBytes);
@@ -49,11 +57,14 @@ void Arena::free(std::byte* address) {
 
 uint64_t Arena::touched_bytes() const { return os::touched_bytes(file_); }
 
-bool Arena::acquire(Block run) {
-  return ledger_.charge(static_cast<uint32_t>(setup_.device), run.bytes, heap_.bytes());
+bool Arena::acquire(Block run, uint8_t tag) {
+  return ledger_.charge(static_cast<uint32_t>(setup_.device), static_cast<Pages>(tag), run.bytes,
+                        heap_.bytes());
 }
 
-void Arena::release(Block run) { ledger_.release(static_cast<uint32_t>(setup_.device), run.bytes); }
+void Arena::release(Block run, uint8_t tag) {
+  ledger_.release(static_cast<uint32_t>(setup_.device), static_cast<Pages>(tag), run.bytes);
+}
 
 void Arena::discard(Block free_run) { os::punch_hole(file_, free_run.offset, free_run.bytes); }
 
@@ -68,7 +79,7 @@ void Arena::fill(uint64_t offset, uint64_t bytes, uint16_t pattern) {
 
 void Arena::refuse_allocation(uint64_t bytes, Heap::Outcome outcome) {
   const auto device = static_cast<uint32_t>(setup_.device);
-  const uint64_t used = std::min(ledger_.used_bytes(device), setup_.bytes);
+  const uint64_t used = std::min(ledger_.used(device).total(), setup_.bytes);
   std::string text = "device " + std::to_string(device) + " has no room for " + size_text(bytes) +
                      ": " + size_text(setup_.bytes - used) + " of " + size_text(setup_.bytes) +
                      " are free";

@@ -11,6 +11,7 @@
 #include "memory/budget.hpp"
 #include "memory/heap.hpp"
 #include "memory/ledger.hpp"
+#include "memory/memory.hpp"
 
 namespace ascendrt::memory {
 
@@ -22,6 +23,13 @@ enum class Fill : uint8_t {
   kOff,
 };
 inline constexpr uint64_t kFillAutoBytes = 65536;
+
+// Pages that an allocation asks for.
+struct PagePlan {
+  Pages kind = Pages::kNormal;
+  uint64_t page_bytes = 0;  // of huge pages: 2 MiB or 1 GiB
+  bool fallback = false;    // normal pages do when no such page is left
+};
 
 class Arena final : private Heap::Backing {
  public:
@@ -35,7 +43,7 @@ class Arena final : private Heap::Backing {
   Arena(const Setup& setup, Ledger& ledger, Budget& budget);
 
   // Raises 207001.
-  std::byte* allocate(uint64_t bytes);
+  std::byte* allocate(uint64_t bytes, const PagePlan& plan);
   // Raises 107000.
   void free(std::byte* address);
   // See memory::view(). address lies in the client's range.
@@ -52,6 +60,8 @@ class Arena final : private Heap::Backing {
   Found find(const std::byte* address) const {
     return heap_.find(static_cast<uint64_t>(address - setup_.client));
   }
+  // Kind of the pages behind a live block.
+  Pages pages_at(uint64_t offset) const { return static_cast<Pages>(heap_.tag_of(offset)); }
   uint64_t touched_bytes() const;
   const Setup& setup() const { return setup_; }
   void trim() { heap_.trim(); }
@@ -59,8 +69,8 @@ class Arena final : private Heap::Backing {
  private:
   static constexpr uint64_t kMeterFrom = 65536;  // smaller views are not worth watching
 
-  bool acquire(Block run) override;
-  void release(Block run) override;
+  bool acquire(Block run, uint8_t tag) override;
+  void release(Block run, uint8_t tag) override;
   void discard(Block free_run) override;
   void meter(uint64_t offset, uint64_t bytes);
   void fill(uint64_t offset, uint64_t bytes, uint16_t pattern);

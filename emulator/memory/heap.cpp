@@ -56,6 +56,7 @@ Heap::Heap(uint64_t bytes, Backing& backing)
       run_words_(table<std::atomic<uint64_t>>((bytes >> page_shift_) + 1)),
       run_classes_(table<std::atomic<uint8_t>>((bytes >> page_shift_) + 1)),
       block_words_(table<std::atomic<uint16_t>>((bytes >> kUnitShift) + 1)),
+      run_tags_(table<std::atomic<uint8_t>>((bytes >> page_shift_) + 1)),
       slabs_(table<Slab*>((bytes >> page_shift_) + 1)) {}
 
 Heap::~Heap() {
@@ -65,22 +66,24 @@ Heap::~Heap() {
   drop(run_words_, (bytes_ >> page_shift_) + 1);
   drop(run_classes_, (bytes_ >> page_shift_) + 1);
   drop(block_words_, (bytes_ >> kUnitShift) + 1);
+  drop(run_tags_, (bytes_ >> page_shift_) + 1);
   drop(slabs_, (bytes_ >> page_shift_) + 1);
 }
 
-Heap::Result Heap::allocate(uint64_t bytes) {
-  if (bytes > bytes_) return {Outcome::kNoRange, 0};
+Heap::Result Heap::allocate(uint64_t bytes, uint64_t span_bytes, uint8_t tag) {
+  if (std::max(bytes, span_bytes) > bytes_) return {Outcome::kNoRange, 0};
   bytes = (bytes + kGrain - 1) / kGrain * kGrain;
+  const uint64_t span = std::max(bytes, span_bytes);
   const std::lock_guard lock(mutex_);
-  if (bytes <= kSmallMax) {
+  if (span <= kSmallMax && tag == 0) {
     const Result block = allocate_small(bytes);
     if (block.outcome == Outcome::kOk) return block;
   }
-  return allocate_run(bytes);  // also small blocks when only a few pages are left
+  return allocate_run(bytes, span, tag);  // also small blocks when only a few pages are left
 }
 
-Heap::Result Heap::allocate_run(uint64_t bytes) {
-  const Result run = take_run(bytes);
+Heap::Result Heap::allocate_run(uint64_t bytes, uint64_t span_bytes, uint8_t tag) {
+  const Result run = take_run(span_bytes, tag);
   if (run.outcome != Outcome::kOk) return run;
   const uint64_t first = run.offset >> page_shift_;
   run_classes_[first].store(0, kRelaxed);
@@ -88,13 +91,13 @@ Heap::Result Heap::allocate_run(uint64_t bytes) {
   return run;
 }
 
-Heap::Result Heap::take_run(uint64_t bytes) {
+Heap::Result Heap::take_run(uint64_t bytes, uint8_t tag) {
   const auto pages = static_cast<uint32_t>((bytes + (1ULL << page_shift_) - 1) >> page_shift_);
   const uint32_t first = runs_.take(pages);
   if (first == Runs::kNone) return {Outcome::kNoRange, 0};
   bool acquired = false;
   try {
-    acquired = backing_.acquire(run_block(first));
+    acquired = backing_.acquire(run_block(first), tag);
   } catch (...) {
     runs_.give(first, false);
     throw;
@@ -103,6 +106,7 @@ Heap::Result Heap::take_run(uint64_t bytes) {
     runs_.give(first, false);
     return {Outcome::kRefused, 0};
   }
+  run_tags_[first].store(tag, kRelaxed);
   write_index(first, pages);
   return {Outcome::kOk, uint64_t{first} << page_shift_};
 }
@@ -129,7 +133,7 @@ Block Heap::run_block(uint32_t first) const {
 
 void Heap::give_run(uint32_t first) {
   const Block run = run_block(first);
-  backing_.release(run);
+  backing_.release(run, run_tags_[first].load(kRelaxed));
   runs_.give(first, true);
   freed_since_trim_ += run.bytes;
   if (freed_since_trim_ >= kTrimAfterBytes) trim_locked();
@@ -138,7 +142,7 @@ void Heap::give_run(uint32_t first) {
 Heap::Slab* Heap::make_slab(uint32_t size_class, Outcome& outcome) {
   auto slab = std::make_unique<Slab>();
   const uint64_t size = class_bytes(size_class);
-  const Result run = take_run(std::max(kSlabBytes, kBlocksPerSlab * size));
+  const Result run = take_run(std::max(kSlabBytes, kBlocksPerSlab * size), 0);
   outcome = run.outcome;
   if (run.outcome != Outcome::kOk) return nullptr;
   const auto first = static_cast<uint32_t>(run.offset >> page_shift_);

@@ -26,7 +26,9 @@ struct Found {
 
 // Note [Heap]
 // A block above 16 KiB is a run of pages. Smaller ones are cut from slabs: runs whose blocks all
-// have one of 48 sizes, eight steps per power of two. An empty slab goes back at once. The index
+// have one of 48 sizes, eight steps per power of two. An empty slab goes back at once;
+// where no slab fits any more, a small block gets pages of its own.
+// The index
 // answers "which block holds this address" without a lock, for engines and the fault handler: chunk
 // (2 MiB) or page -> first page of the run -> the block. Entries are written when a run is taken
 // and never cleared; a stale one leads to a block that does not cover the address, and is
@@ -38,9 +40,9 @@ class Heap {
   class Backing {
    public:
     // Before a run comes into use. False: no room (capacity, host), nothing has changed.
-    virtual bool acquire(Block run) = 0;
+    virtual bool acquire(Block run, uint8_t tag) = 0;
     // After a run went out of use; its contents are no longer needed.
-    virtual void release(Block run) = 0;
+    virtual void release(Block run, uint8_t tag) = 0;
     // Free memory that may hold data: give its pages back.
     virtual void discard(Block free_run) = 0;
 
@@ -64,11 +66,19 @@ class Heap {
 
   // bytes > 0 is rounded up to 32; the start is aligned to 64, and to the largest power of two up
   // to a page that divides bytes.
-  Result allocate(uint64_t bytes);
+  // A span above bytes makes the block occupy that much; its bounds stay those of bytes. The
+  // backing sees the tag (0 for small blocks).
+  Result allocate(uint64_t bytes, uint64_t span_bytes = 0, uint8_t tag = 0);
   // False when no live block starts there.
   bool free(uint64_t offset);
   // Lock-free; also from a signal handler.
   Found find(uint64_t offset) const;
+
+  // The tag of the run that was last put at the address. Lock-free.
+  uint8_t tag_of(uint64_t offset) const {
+    const uint32_t run = run_of(offset);
+    return run == 0 ? uint8_t{0} : run_tags_[run - 1].load(std::memory_order_relaxed);
+  }
 
   uint64_t bytes() const { return bytes_; }
   uint64_t largest_free_bytes() const;
@@ -87,9 +97,9 @@ class Heap {
   };
   static constexpr uint32_t kClasses = 48;
 
-  Result allocate_run(uint64_t bytes);
+  Result allocate_run(uint64_t bytes, uint64_t span_bytes, uint8_t tag);
   Result allocate_small(uint64_t bytes);
-  Result take_run(uint64_t bytes);
+  Result take_run(uint64_t bytes, uint8_t tag);
   void give_run(uint32_t first);
   void trim_locked();
   void write_index(uint32_t first, uint32_t pages);
@@ -120,6 +130,7 @@ class Heap {
   std::atomic<uint64_t>* const run_words_;  // at a first page: bytes << 1 | live
   std::atomic<uint8_t>* const run_classes_;   // at a first page: size class + 1 of a slab, else 0
   std::atomic<uint16_t>* const block_words_;  // at a small block's start: bytes / 32 << 1 | live
+  std::atomic<uint8_t>* const run_tags_;      // at a first page
   Slab** const slabs_;                        // at a first page, null for a plain run
 };
 

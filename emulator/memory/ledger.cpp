@@ -113,8 +113,7 @@ void Ledger::prepare() {
 }
 
 Ledger::~Ledger() {
-  for (auto& row : sheet_->used) row[place_].store(0, kRelaxed);
-  sheet_->places[place_].process.store(0, kRelaxed);
+  forget(place_);
   munmap(sheet_, sizeof(Sheet));
   g_file.store(-1, kRelaxed);
   close(file_);  // drops this process's locks
@@ -157,7 +156,7 @@ void Ledger::take_place() {
     struct flock lock = byte_lock(F_WRLCK, static_cast<off_t>(place) + 1);
     if (fcntl(file_, F_OFD_SETLK, &lock) != 0) continue;  // somebody lives there
     place_ = place;
-    for (auto& row : sheet_->used) row[place].store(0, kRelaxed);  // left by a dead process
+    forget(place);  // what a dead process left
     sheet_->places[place].process.store(static_cast<uint32_t>(getpid()), kRelaxed);
     return;
   }
@@ -165,12 +164,27 @@ void Ledger::take_place() {
          " processes use the emulated machine; end some, or choose another ASCENDRT_MACHINE");
 }
 
-uint64_t Ledger::sum(uint32_t device) const {
-  uint64_t total = 0;
-  for (const auto& used : sheet_->used[device]) {
-    if (__builtin_add_overflow(total, used.load(kRelaxed), &total)) return UINT64_MAX;
+uint64_t Ledger::Used::total() const {
+  uint64_t bytes = 0;
+  return __builtin_add_overflow(normal_bytes, huge_bytes, &bytes) ? UINT64_MAX : bytes;
+}
+
+Ledger::Used Ledger::sum(uint32_t device) const {
+  const auto add = [](const auto& row) {
+    uint64_t total = 0;
+    for (const auto& used : row) {
+      if (__builtin_add_overflow(total, used.load(kRelaxed), &total)) return UINT64_MAX;
+    }
+    return total;
+  };
+  return {add(sheet_->used[device][0]), add(sheet_->used[device][1])};
+}
+
+void Ledger::forget(uint32_t place) {
+  for (auto& device : sheet_->used) {
+    for (auto& row : device) row[place].store(0, kRelaxed);
   }
-  return total;
+  sheet_->places[place].process.store(0, kRelaxed);
 }
 
 // With both locks held: forgets what processes that died still have on the sheet.
@@ -178,36 +192,34 @@ void Ledger::sweep() {
   for (uint32_t place = 0; place < kLedgerProcesses; ++place) {
     if (place == place_ || sheet_->places[place].process.load(kRelaxed) == 0) continue;
     struct flock lock = byte_lock(F_WRLCK, static_cast<off_t>(place) + 1);
-    if (fcntl(file_, F_OFD_GETLK, &lock) != 0 || lock.l_type != F_UNLCK) continue;
-    for (auto& row : sheet_->used) row[place].store(0, kRelaxed);
-    sheet_->places[place].process.store(0, kRelaxed);
+    if (fcntl(file_, F_OFD_GETLK, &lock) == 0 && lock.l_type == F_UNLCK) forget(place);
   }
 }
 
-bool Ledger::charge(uint32_t device, uint64_t bytes, uint64_t capacity_bytes) {
+bool Ledger::charge(uint32_t device, Pages kind, uint64_t bytes, uint64_t capacity_bytes) {
   const std::lock_guard threads(mutex_);
   const FileLock processes(file_);
   const auto fits = [&] {
-    const uint64_t used = sum(device);
+    const uint64_t used = sum(device).total();
     return used <= capacity_bytes && bytes <= capacity_bytes - used;
   };
   if (!fits()) {
     sweep();
     if (!fits()) return false;
   }
-  sheet_->used[device][place_].fetch_add(bytes, kRelaxed);
+  sheet_->used[device][static_cast<size_t>(kind)][place_].fetch_add(bytes, kRelaxed);
   return true;
 }
 
-void Ledger::release(uint32_t device, uint64_t bytes) {
+void Ledger::release(uint32_t device, Pages kind, uint64_t bytes) {
   // No lock: only this process writes here, and less use can break no promise.
-  auto& used = sheet_->used[device][place_];
+  auto& used = sheet_->used[device][static_cast<size_t>(kind)][place_];
   uint64_t now = used.load(kRelaxed);
   while (!used.compare_exchange_weak(now, now - std::min(now, bytes), kRelaxed)) {
   }
 }
 
-uint64_t Ledger::used_bytes(uint32_t device) {
+Ledger::Used Ledger::used(uint32_t device) {
   const std::lock_guard threads(mutex_);
   const FileLock processes(file_);
   sweep();
@@ -219,10 +231,11 @@ std::string Ledger::other_holders(uint32_t device) {
   std::string text;
   int named = 0;
   for (uint32_t place = 0; place < kLedgerProcesses; ++place) {
-    const uint64_t bytes = sheet_->used[device][place].load(kRelaxed);
-    if (place == place_ || bytes == 0) continue;
+    const auto& used = sheet_->used[device];
+    const Used held{used[0][place].load(kRelaxed), used[1][place].load(kRelaxed)};
+    if (place == place_ || held.total() == 0) continue;
     if (++named > kNamed) return text + ", and others";
-    text += (text.empty() ? "" : ", ") + size_text(bytes) + " by process " +
+    text += (text.empty() ? "" : ", ") + size_text(held.total()) + " by process " +
             std::to_string(sheet_->places[place].process.load(kRelaxed));
   }
   return text;

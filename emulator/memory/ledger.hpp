@@ -9,6 +9,7 @@
 #include <string>
 
 #include "base/mutex.hpp"
+#include "memory/memory.hpp"
 
 namespace ascendrt::memory {
 
@@ -17,11 +18,11 @@ inline constexpr uint32_t kLedgerProcesses = 256;
 
 // Note [Ledger]
 // Processes with the same machine name (ASCENDRT_MACHINE) and the same user share one file of plain
-// counters: bytes used, per device and process. It holds no pointers and no mutex objects, so
-// damage done by another process can give wrong sums but cannot crash this one. Exclusion is a file
-// lock on byte 0; a process keeps a lock on its own byte as long as it lives. The kernel drops both
-// when a process dies, however it dies, in any pid namespace: that is how the share of a killed
-// process is recognised and swept.
+// counters: bytes used, per device, kind of page and process. It holds no pointers and no mutex
+// objects, so damage done by another process can give wrong sums but cannot crash this one.
+// Exclusion is a file lock on byte 0; a process keeps a lock on its own byte as long as it lives.
+// The kernel drops both when a process dies, however it dies, in any pid namespace: that is how the
+// share of a killed process is recognised and swept.
 //   default, NAME   /dev/shm/ascendrt-<uid>-<name>, mode 0600
 //   private         a memory file of the first process of the tree; descendants find it among the
 //   open
@@ -37,11 +38,16 @@ class Ledger {
 
   // Adds bytes to this process's use of the device. False when all processes together would exceed
   // the capacity; then nothing has changed.
-  bool charge(uint32_t device, uint64_t bytes, uint64_t capacity_bytes);
-  void release(uint32_t device, uint64_t bytes);
+  bool charge(uint32_t device, Pages kind, uint64_t bytes, uint64_t capacity_bytes);
+  void release(uint32_t device, Pages kind, uint64_t bytes);
 
   // What all living processes use; sweeps dead ones.
-  uint64_t used_bytes(uint32_t device);
+  struct Used {
+    uint64_t normal_bytes = 0;
+    uint64_t huge_bytes = 0;
+    uint64_t total() const;  // saturates
+  };
+  Used used(uint32_t device);
   // "3 GiB by process 4711, ..." without this process; empty when nobody else uses the device.
   std::string other_holders(uint32_t device);
   const std::string& machine() const { return machine_; }
@@ -57,7 +63,7 @@ class Ledger {
     uint32_t devices;
     uint32_t processes;
     Place places[kLedgerProcesses];
-    std::atomic<uint64_t> used[kLedgerDevices][kLedgerProcesses];
+    std::atomic<uint64_t> used[kLedgerDevices][2][kLedgerProcesses];  // by Pages
   };
   class FileLock;
 
@@ -65,7 +71,8 @@ class Ledger {
   void check_owner() const;
   void check_sheet() const;
   void take_place();
-  uint64_t sum(uint32_t device) const;
+  Used sum(uint32_t device) const;
+  void forget(uint32_t place);
   void sweep();
   std::string where() const;
 

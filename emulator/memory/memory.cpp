@@ -1,5 +1,7 @@
 #include "memory/memory.hpp"
 
+#include <algorithm>
+
 #include "base/error.hpp"
 #include "base/handle.hpp"
 #include "memory/machine.hpp"
@@ -9,13 +11,41 @@
 namespace ascendrt::memory {
 namespace {
 
+constexpr uint64_t kNormalPage = 4096;
+constexpr uint64_t kHugePage = 2ULL << 20;
 constexpr uint64_t kGiantPage = 1ULL << 30;
+// src: hicann/runtime npu_driver_mem.cc: huge pages are tried above 1 MiB
+constexpr uint64_t kHugeAbove = 1ULL << 20;
 
-uint64_t round_to_policy(uint64_t bytes, aclrtMemMallocPolicy policy) {
-  const bool giant =
-      policy == ACL_MEM_MALLOC_HUGE1G_ONLY || policy == ACL_MEM_MALLOC_HUGE1G_ONLY_P2P;
-  if (!giant || bytes > UINT64_MAX - kGiantPage) return bytes;
-  return (bytes + kGiantPage - 1) / kGiantPage * kGiantPage;
+PagePlan plan_for(uint64_t bytes, aclrtMemMallocPolicy policy) {
+  switch (policy) {
+    case ACL_MEM_MALLOC_HUGE_ONLY:
+    case ACL_MEM_MALLOC_HUGE_ONLY_P2P:
+      return {Pages::kHuge, kHugePage, false};
+    case ACL_MEM_MALLOC_NORMAL_ONLY:
+    case ACL_MEM_MALLOC_NORMAL_ONLY_P2P:
+      return {};
+    case ACL_MEM_MALLOC_HUGE1G_ONLY:
+    case ACL_MEM_MALLOC_HUGE1G_ONLY_P2P:
+      return {Pages::kHuge, kGiantPage, false};
+    default:
+      return bytes > kHugeAbove ? PagePlan{Pages::kHuge, kHugePage, true} : PagePlan{};
+  }
+}
+
+// Note [Page pools]
+// A card divides its memory into a pool of huge and one of normal pages and reports each. Here
+// normal pages have a sixteenth of the device, more when they need it (in steps, from the huge
+// ones) and less when huge ones have used up all the rest: neither kind is refused while memory is
+// left.
+constexpr uint64_t kNormalShare = 16;
+
+uint64_t normal_pool(uint64_t total, const Ledger::Used& used) {
+  const uint64_t step = std::max(kHugePage, total / kNormalShare / kHugePage * kHugePage);
+  const uint64_t steps = std::max<uint64_t>(used.normal_bytes / step, 1);
+  const uint64_t wanted = used.normal_bytes <= steps * step ? steps * step : (steps + 1) * step;
+  const uint64_t left = total - std::min(total, used.huge_bytes);
+  return std::min(wanted, left);
 }
 
 // The arena that owns a device address; raises 107000 for an unused device and for other addresses.
@@ -48,7 +78,7 @@ Location locate(const void* address) {
 }
 
 void* allocate_device(int32_t device, uint64_t size_bytes, aclrtMemMallocPolicy policy) {
-  return machine().arena(device).allocate(round_to_policy(size_bytes, policy));
+  return machine().arena(device).allocate(size_bytes, plan_for(size_bytes, policy));
 }
 
 void free_device(void* address) { arena_of(address).free(static_cast<std::byte*>(address)); }
@@ -60,7 +90,9 @@ Allocation find_device(const void* address) {
   if (found.state != BlockState::kLive) {
     base::fail(ACL_ERROR_RT_PARAM_INVALID, describe(arena.setup().client, at, found));
   }
-  return {arena.setup().client + found.block.offset, found.block.bytes};
+  const bool huge = arena.pages_at(found.block.offset) == Pages::kHuge;
+  return {arena.setup().client + found.block.offset, found.block.bytes,
+          huge ? kHugePage : kNormalPage};
 }
 
 void* allocate_pinned(uint64_t size_bytes) { return machine().pinned().allocate(size_bytes); }
@@ -99,8 +131,18 @@ bool peer_access(int32_t device, int32_t peer) { return machine().peer(device, p
 Usage usage(int32_t device) {
   Machine& all = machine();
   const uint64_t total = all.setup().device_bytes;
-  const uint64_t used = all.ledger().used_bytes(static_cast<uint32_t>(device));
-  return {total, total - (used < total ? used : total)};
+  const uint64_t used = all.ledger().used(static_cast<uint32_t>(device)).total();
+  return {total, total - std::min(used, total)};
+}
+
+Usage usage(int32_t device, Pages kind) {
+  Machine& all = machine();
+  const uint64_t total = all.setup().device_bytes;
+  const Ledger::Used used = all.ledger().used(static_cast<uint32_t>(device));
+  const uint64_t normal = normal_pool(total, used);
+  const uint64_t pool = kind == Pages::kNormal ? normal : total - normal;
+  const uint64_t held = kind == Pages::kNormal ? used.normal_bytes : used.huge_bytes;
+  return {pool, pool - std::min(held, pool)};
 }
 
 bool open_mode() { return machine().setup().open; }

@@ -24,6 +24,9 @@ struct Location {
   int32_t device = 0;  // index of the emulated device, for kDevice
 };
 
+// Kinds of device pages: normal ones of 4 KiB, huge ones of 2 MiB (and 1 GiB).
+enum class Pages : uint8_t { kNormal, kHuge };
+
 // Tells the layer what machine to emulate; the first call counts, the runtime makes it before
 // anything else. device_bytes is the SoC's memory, ASCENDRT_HBM_SIZE overrides it. Also reads
 // ASCENDRT_DEVICE_MEMORY, ASCENDRT_FILL, ASCENDRT_HOST_MEMORY and ASCENDRT_MACHINE; raises 100000
@@ -37,10 +40,12 @@ struct Usage {
 
 Location locate(const void* address);
 
-// Allocates size_bytes of device memory on a device (already padded by the caller).
-// The start is at least 64-byte aligned. Contents are undefined (docs/memory.md says what to
-// expect). Raises 207001 when the device, or the host behind it, has no room: the text says which,
-// how much was asked, how much is free, and which variable to change.
+// Allocates size_bytes of device memory on a device (already padded by the caller). The policy
+// chooses the pages: huge ones above 1 MiB, or as it says; unknown policies count as the default. A
+// block takes whole pages, its bounds are those of size_bytes. The start is at least 64-byte
+// aligned. Contents are undefined (docs/memory.md says what to expect). Raises 207001 when the
+// device, or the host behind it, has no room: the text says which, how much was asked, how much is
+// free, and which variable to change.
 void* allocate_device(int32_t device, uint64_t size_bytes, aclrtMemMallocPolicy policy);
 
 // Raises 107000 for an address that is not the start of a live allocation (double free, foreign).
@@ -50,6 +55,7 @@ void free_device(void* address);
 struct Allocation {
   void* start = nullptr;
   uint64_t size_bytes = 0;
+  uint64_t page_bytes = 0;  // of the pages behind it: 4 KiB or 2 MiB
 };
 Allocation find_device(const void* address);
 
@@ -92,6 +98,8 @@ bool peer_access(int32_t device, int32_t peer);
 
 // Ledger of the device, shared by all processes of the emulated machine.
 Usage usage(int32_t device);
+// The part of it in huge or in normal pages; see Note [Page pools].
+Usage usage(int32_t device, Pages kind);
 
 // True with ASCENDRT_DEVICE_MEMORY=open (board mode): the client may dereference device pointers.
 bool open_mode();

@@ -29,19 +29,19 @@ Pinned::Pinned(Budget& budget)
       heap_(bytes_, *this) {}
 
 void* Pinned::allocate(uint64_t bytes) {
-  budget_.admit(bytes, [] {});
-  const uint64_t rounded =
-      bytes > bytes_ ? bytes : (bytes + kAlignment - 1) / kAlignment * kAlignment;
-  const Heap::Result block = heap_.allocate(rounded);
-  if (block.outcome != Heap::Outcome::kOk) {
-    base::fail(ACL_ERROR_RT_MEMORY_ALLOCATION,
-               "no room for " + size_text(bytes) + " of pinned host memory: " +
-                   (block.outcome == Heap::Outcome::kRefused
-                        ? "the host refused it, " + os::last_reason()
-                        : "the largest free block has " + size_text(heap_.largest_free_bytes())) +
-                   "; free pinned memory first");
+  Heap::Result block{Heap::Outcome::kNoRange, 0};
+  if (bytes <= bytes_) {
+    budget_.admit(bytes, [] {});
+    block = heap_.allocate((bytes + kAlignment - 1) / kAlignment * kAlignment);
   }
-  return start_ + block.offset;
+  if (block.outcome == Heap::Outcome::kOk) return start_ + block.offset;
+  const std::string reason =
+      block.outcome == Heap::Outcome::kRefused
+          ? "the host refused it, " + os::last_reason()
+          : "the largest free block has " + size_text(heap_.largest_free_bytes());
+  base::fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "no room for " + size_text(bytes) +
+                                                 " of pinned host memory: " + reason +
+                                                 "; free pinned memory first");
 }
 
 void Pinned::free(void* address) {
@@ -54,7 +54,7 @@ void Pinned::free(void* address) {
              "cannot free " + what + "; aclrtFreeHost takes what aclrtMallocHost gave, once");
 }
 
-bool Pinned::acquire(Block run) {
+bool Pinned::acquire(Block run, uint8_t /*tag*/) {
   if (!os::commit(start_ + run.offset, run.bytes)) return false;
   committed_.fetch_add(run.bytes, std::memory_order_relaxed);
   if (!os::lock_on_touch(start_ + run.offset, run.bytes)) {
@@ -65,7 +65,7 @@ bool Pinned::acquire(Block run) {
   return true;
 }
 
-void Pinned::release(Block run) {
+void Pinned::release(Block run, uint8_t /*tag*/) {
   os::decommit(start_ + run.offset, run.bytes);
   committed_.fetch_sub(run.bytes, std::memory_order_relaxed);
 }

@@ -1,0 +1,306 @@
+// Entries: copies and fills. Must never: hold state of its own, or touch memory but through
+// memory/.
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "abi/boundary.hpp"
+#include "core/chip.hpp"
+#include "core/context.hpp"
+#include "core/device.hpp"
+#include "core/runtime.hpp"
+#include "core/stream.hpp"
+#include "gen/prototypes.h"
+#include "memory/memory.hpp"
+
+namespace ascendrt::abi {
+namespace {
+
+using core::Engine;
+using memory::Place;
+
+constexpr uint64_t kWidthMax = 5'000'000;
+constexpr uint64_t kHeightMax = 5 * 1024 * 1024;
+constexpr int64_t kForever = -1;
+
+void check_kind(aclrtMemcpyKind kind, aclrtMemcpyKind first, aclrtMemcpyKind last) {
+  if (kind >= first && kind <= last) return;
+  refuse_argument("argument kind is " + std::to_string(kind) + ", not one of " +
+                  std::to_string(first) + ".." + std::to_string(last));
+}
+
+void check_fits(uint64_t count, uint64_t room, const char* room_name) {
+  if (count <= room && room != 0) return;
+  base::fail(ACL_ERROR_RT_PARAM_INVALID, "argument count is " + std::to_string(count) + ", but " +
+                                             room_name + " is " + std::to_string(room) +
+                                             "; the destination is too small");
+}
+
+// The context of calls that do not take the JSON default device. src: rules S1 of aclInit.
+base::Ref<core::Context> context_without_default() {
+  auto context = core::current_context_or_null();
+  if (!context) {
+    base::fail(ACL_ERROR_RT_CONTEXT_NULL,
+               "the calling thread has set no device (or it was reset since); call aclrtSetDevice "
+               "or aclrtSetCurrentContext in this thread");
+  }
+  return context;
+}
+
+const char* name_of(Place place) {
+  switch (place) {
+    case Place::kPageable:
+      return "pageable host memory";
+    case Place::kPinned:
+      return "pinned host memory";
+    default:
+      return "device memory";
+  }
+}
+
+aclrtMemcpyKind kind_between(Place dst, Place src) {
+  const bool to_device = dst == Place::kDevice;
+  if (src == Place::kDevice) {
+    return to_device ? ACL_MEMCPY_DEVICE_TO_DEVICE : ACL_MEMCPY_DEVICE_TO_HOST;
+  }
+  return to_device ? ACL_MEMCPY_HOST_TO_DEVICE : ACL_MEMCPY_HOST_TO_HOST;
+}
+
+// Kinds that are accepted besides the true one when one side is pageable.
+bool accepts(Place dst, Place src, aclrtMemcpyKind kind) {
+  if (dst == Place::kDevice || src == Place::kDevice) return kind == ACL_MEMCPY_DEVICE_TO_DEVICE;
+  if (src == Place::kPinned) return kind == ACL_MEMCPY_HOST_TO_DEVICE;
+  if (dst == Place::kPinned) return kind == ACL_MEMCPY_DEVICE_TO_HOST;
+  return true;  // pageable on both sides
+}
+
+// The kind that counts. Between places the runtime knows it is the true one, whatever was given;
+// with pageable memory the given one, if it fits. src: hicann/runtime api_error.cc, table of
+// section 6.
+aclrtMemcpyKind effective_kind(Place dst, Place src, aclrtMemcpyKind kind) {
+  const aclrtMemcpyKind true_kind = kind_between(dst, src);
+  if (dst != Place::kPageable && src != Place::kPageable) return true_kind;
+  if (kind == ACL_MEMCPY_DEFAULT || kind == true_kind) return true_kind;
+  if (accepts(dst, src, kind)) return kind;
+  base::fail(ACL_ERROR_RT_PARAM_INVALID, "argument kind is " + std::to_string(kind) +
+                                             ", but the copy goes from " + name_of(src) + " to " +
+                                             name_of(dst) + "; use ACL_MEMCPY_DEFAULT");
+}
+
+Engine engine_of(aclrtMemcpyKind kind) {
+  switch (kind) {
+    case ACL_MEMCPY_HOST_TO_DEVICE:
+      return Engine::kHostToDevice;
+    case ACL_MEMCPY_DEVICE_TO_HOST:
+      return Engine::kDeviceToHost;
+    default:
+      return Engine::kDeviceToDevice;
+  }
+}
+
+// Addresses are looked at when the engine gets to them, as on a card. What is wrong then is a
+// failure of the task, which the stream delivers. src: 507013 is the copy engine's failure code
+template <class F>
+core::TaskBody task(F work) {
+  return [work = std::move(work)]() -> base::Code {
+    try {
+      work();
+    } catch (base::Error& error) {
+      if (error.code == ACL_ERROR_RT_PARAM_INVALID) error.code = ACL_ERROR_RT_SYS_DMA;
+      throw;
+    }
+    return 0;
+  };
+}
+
+void copy_blocking(void* dst, size_t dest_max, const void* src, size_t count,
+                   aclrtMemcpyKind kind) {
+  if (count == 0) return;
+  check_not_null(dst, "dst");
+  check_not_null(src, "src");
+  check_kind(kind, ACL_MEMCPY_HOST_TO_HOST, ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE);
+  check_fits(count, dest_max, "destMax");
+  if (dst == src) return;
+  core::current_context();
+  memory::copy(dst, src, count);
+}
+
+// The client may reuse the source at once: it is copied aside before the call returns.
+void copy_buffered(core::Stream& stream, void* dst, const void* src, size_t count) {
+  const auto buffer = std::make_shared<std::vector<std::byte>>(count);
+  memory::copy(buffer->data(), src, count);
+  stream.submit(Engine::kHostToDevice, "memcpy",
+                task([=] { memory::copy(dst, buffer->data(), count); }));
+}
+
+void copy_async(void* dst, size_t dest_max, const void* src, size_t count, aclrtMemcpyKind kind,
+                aclrtStream handle) {
+  if (count == 0) return;
+  check_not_null(dst, "dst");
+  check_not_null(src, "src");
+  check_kind(kind, ACL_MEMCPY_HOST_TO_HOST, ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE);
+  const auto stream = core::stream_behind(handle);
+  check_fits(count, dest_max, "destMax");
+  const auto context = context_without_default();
+  if (kind == ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE) {
+    return copy_buffered(*core::in_current_context(stream), dst, src, count);
+  }
+  const Place to = memory::locate(dst).place;
+  const Place from = memory::locate(src).place;
+  const aclrtMemcpyKind real = effective_kind(to, from, kind);
+  if (real == ACL_MEMCPY_HOST_TO_HOST) {
+    base::fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+               "host to host is not a copy for the device; use memcpy, or aclrtMemcpy",
+               base::Layer::kRuntimeNotStored);
+  }
+  if (dst == src) return;
+  const bool pageable = to == Place::kPageable || from == Place::kPageable;
+  if (pageable && real != ACL_MEMCPY_DEVICE_TO_DEVICE) {
+    (stream ? stream : context->default_stream())->synchronize_or_raise(kForever);
+    return memory::copy(dst, src, count);
+  }
+  core::in_current_context(stream)->submit(engine_of(real), "memcpy",
+                                           task([=] { memory::copy(dst, src, count); }));
+}
+
+// Arguments of both 2D forms after the shortcut for nothing to copy.
+void check_rows(const void* dst, const void* src, const memory::Rows& rows, aclrtMemcpyKind kind) {
+  check_not_null(dst, "dst");
+  check_not_null(src, "src");
+  if (rows.width > rows.dst_pitch || rows.width > rows.src_pitch) {
+    refuse_argument("argument width is " + std::to_string(rows.width) + ", above a pitch (dpitch " +
+                    std::to_string(rows.dst_pitch) + ", spitch " + std::to_string(rows.src_pitch) +
+                    ")");
+  }
+  check_kind(kind, ACL_MEMCPY_HOST_TO_DEVICE, ACL_MEMCPY_DEFAULT);
+}
+
+void check_limits(const memory::Rows& rows) {
+  if (rows.width <= kWidthMax && rows.height <= kHeightMax) return;
+  base::fail(ACL_ERROR_RT_PARAM_INVALID,
+             "a 2D copy of " + std::to_string(rows.height) + " rows of " +
+                 std::to_string(rows.width) + " bytes is above the limits, " +
+                 std::to_string(kHeightMax) + " rows and " + std::to_string(kWidthMax) + " bytes");
+}
+
+[[noreturn]] void refuse_direction(Place dst, Place src, const char* allowed) {
+  base::fail(ACL_ERROR_RT_PARAM_INVALID, std::string("a 2D copy from ") + name_of(src) + " to " +
+                                             name_of(dst) + " is not possible, only " + allowed);
+}
+
+void copy_rows_blocking(void* dst, const void* src, const memory::Rows& rows,
+                        aclrtMemcpyKind kind) {
+  if (rows.width == 0 || rows.height == 0) return;
+  check_rows(dst, src, rows, kind);
+  check_limits(rows);
+  if (kind == ACL_MEMCPY_DEVICE_TO_DEVICE) {
+    base::fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+               "aclrtMemcpy2d does not copy inside the device; use aclrtMemcpy2dAsync");
+  }
+  const Place to = memory::locate(dst).place;
+  const Place from = memory::locate(src).place;
+  if ((to == Place::kDevice) == (from == Place::kDevice)) {
+    refuse_direction(to, from, "host to device and back");
+  }
+  core::current_context();
+  memory::copy_rows(dst, src, rows);
+}
+
+// Chips with the older scheduler (and 310B) take no null stream here, and say so before anything is
+// said about a context. src: hicann/runtime api_error.cc, rule S6 of aclrtMemcpy2dAsync
+void check_null_stream() {
+  const gen::Soc& soc = core::runtime().soc();
+  if (core::is_old_scheduler(soc) || core::is_310b(soc)) {
+    base::fail(ACL_ERROR_RT_PARAM_INVALID,
+               std::string(soc.name) + " needs a stream here, null is not the default stream");
+  }
+  core::current_context();
+}
+
+void copy_rows_async(void* dst, const void* src, const memory::Rows& rows, aclrtMemcpyKind kind,
+                     aclrtStream handle) {
+  if (rows.width == 0 || rows.height == 0) return;
+  check_rows(dst, src, rows, kind);
+  const auto stream = core::stream_behind(handle);
+  check_limits(rows);
+  if (!stream) check_null_stream();
+  const Place to = memory::locate(dst).place;
+  const Place from = memory::locate(src).place;
+  const aclrtMemcpyKind real = kind_between(to, from);
+  if (real == ACL_MEMCPY_HOST_TO_HOST) {
+    refuse_direction(to, from, "host to device and back, and device to device");
+  }
+  const auto queue = core::in_current_context(stream);
+  if (to == Place::kPageable || from == Place::kPageable) {
+    queue->synchronize_or_raise(kForever);
+    return memory::copy_rows(dst, src, rows);
+  }
+  queue->submit(engine_of(real), "memcpy2d", task([=] { memory::copy_rows(dst, src, rows); }));
+}
+
+void check_fillable(const void* address) {
+  if (memory::locate(address).place != Place::kPageable) return;
+  base::fail(
+      ACL_ERROR_RT_PARAM_INVALID,
+      "argument devPtr is neither device memory nor memory of aclrtMallocHost; use memset for "
+      "ordinary host memory");
+}
+
+}  // namespace
+}  // namespace ascendrt::abi
+
+using namespace ascendrt;       // NOLINT(google-build-using-namespace)
+using namespace ascendrt::abi;  // NOLINT(google-build-using-namespace)
+
+extern "C" {
+
+aclError art_emu_aclrtMemcpy(void* dst, size_t destMax, const void* src, size_t count,
+                             aclrtMemcpyKind kind) {
+  return call<ApiId::aclrtMemcpy>([&] { copy_blocking(dst, destMax, src, count, kind); });
+}
+
+aclError art_emu_aclrtMemcpyAsync(void* dst, size_t destMax, const void* src, size_t count,
+                                  aclrtMemcpyKind kind, aclrtStream stream) {
+  return call<ApiId::aclrtMemcpyAsync>([&] { copy_async(dst, destMax, src, count, kind, stream); });
+}
+
+aclError art_emu_aclrtMemcpy2d(void* dst, size_t dpitch, const void* src, size_t spitch,
+                               size_t width, size_t height, aclrtMemcpyKind kind) {
+  return call<ApiId::aclrtMemcpy2d>(
+      [&] { copy_rows_blocking(dst, src, {width, height, dpitch, spitch}, kind); });
+}
+
+aclError art_emu_aclrtMemcpy2dAsync(void* dst, size_t dpitch, const void* src, size_t spitch,
+                                    size_t width, size_t height, aclrtMemcpyKind kind,
+                                    aclrtStream stream) {
+  return call<ApiId::aclrtMemcpy2dAsync>(
+      [&] { copy_rows_async(dst, src, {width, height, dpitch, spitch}, kind, stream); });
+}
+
+aclError art_emu_aclrtMemset(void* devPtr, size_t maxCount, int32_t value, size_t count) {
+  return call<ApiId::aclrtMemset>([&] {
+    if (count == 0) return;
+    check_not_null(devPtr, "devPtr");
+    core::current_context();
+    check_fits(count, maxCount, "maxCount");
+    check_fillable(devPtr);
+    memory::fill(devPtr, value, count);
+  });
+}
+
+aclError art_emu_aclrtMemsetAsync(void* devPtr, size_t maxCount, int32_t value, size_t count,
+                                  aclrtStream stream) {
+  return call<ApiId::aclrtMemsetAsync>([&] {
+    if (count == 0) return;
+    check_not_null(devPtr, "devPtr");
+    const auto given = core::stream_behind(stream);
+    check_fits(count, maxCount, "maxCount");
+    const auto queue = core::in_current_context(given);
+    check_fillable(devPtr);
+    queue->submit(Engine::kDeviceToDevice, "memset",
+                  task([=] { memory::fill(devPtr, value, count); }));
+  });
+}
+
+}  // extern "C"

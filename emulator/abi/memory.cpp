@@ -1,0 +1,192 @@
+// Entries: device memory. Must never: hold state of its own.
+#include "memory/memory.hpp"
+
+#include <string>
+
+#include "abi/boundary.hpp"
+#include "core/chip.hpp"
+#include "core/context.hpp"
+#include "core/device.hpp"
+#include "core/runtime.hpp"
+#include "gen/prototypes.h"
+
+namespace ascendrt::abi {
+namespace {
+
+constexpr uint64_t kGrain = 32;
+constexpr uint64_t kGiantPage = 1ULL << 30;
+
+bool is_giant(aclrtMemMallocPolicy policy) {
+  return policy == ACL_MEM_MALLOC_HUGE1G_ONLY || policy == ACL_MEM_MALLOC_HUGE1G_ONLY_P2P;
+}
+
+// The size rounded up to 32, plus the extra of the chip. src: hicann/runtime aclrt_impl memory.cpp
+uint64_t padded_size(uint64_t size, uint64_t extra) {
+  if (size > UINT64_MAX - kGrain - extra) {
+    refuse_argument("argument size is " + std::to_string(size) +
+                    ", with its padding it does not fit 64 bits");
+  }
+  return (size + kGrain + extra - 1) / kGrain * kGrain;
+}
+
+enum class Padding : uint8_t { kNone, kChip };
+
+void allocate(void** out, size_t size, aclrtMemMallocPolicy policy, Padding padding) {
+  check_not_null(out, "devPtr");
+  check_positive(size, "size");
+  const bool extra = padding == Padding::kChip && !is_giant(policy);
+  const auto& soc = core::runtime().soc();
+  const uint64_t padded = padded_size(size, extra ? static_cast<uint64_t>(soc.malloc_extra) : 0);
+  const auto context = core::current_context();
+  *out = memory::allocate_device(context->device().index(), padded, policy);
+}
+
+aclrtMemMallocPolicy without_peer(aclrtMemMallocPolicy policy) {
+  switch (policy) {
+    case ACL_MEM_MALLOC_HUGE_FIRST_P2P:
+    case ACL_MEM_MALLOC_HUGE_ONLY_P2P:
+    case ACL_MEM_MALLOC_NORMAL_ONLY_P2P:
+      return ACL_MEM_MALLOC_HUGE_FIRST;
+    default:
+      return policy;
+  }
+}
+
+// The device that the attributes name, or the context's own.
+int32_t device_of(const core::Context& context, const aclrtMallocConfig* cfg) {
+  int32_t device = context.device().index();
+  for (size_t i = 0; cfg != nullptr && i < cfg->numAttrs; ++i) {
+    const aclrtMallocAttribute& attribute = cfg->attrs[i];
+    switch (attribute.attr) {
+      case ACL_RT_MEM_ATTR_DEVICE_ID:
+        device = core::runtime().device(static_cast<int32_t>(attribute.value.deviceId)).index();
+        break;
+      case ACL_RT_MEM_ATTR_RSV:
+      case ACL_RT_MEM_ATTR_MODULE_ID:  // names the owner in the driver's statistics
+      case ACL_RT_MEM_ATTR_VA_FLAG:    // wish for equal addresses on all devices
+        break;
+      default:
+        base::fail(ACL_ERROR_RT_PARAM_INVALID, "cfg->attrs[" + std::to_string(i) + "].attr is " +
+                                                   std::to_string(attribute.attr) +
+                                                   ", no known attribute (0..3)");
+    }
+  }
+  return device;
+}
+
+void check_config(const aclrtMallocConfig* cfg) {
+  if (cfg == nullptr || cfg->attrs != nullptr) return;
+  if (cfg->numAttrs != 0) refuse_argument("cfg->attrs is a null pointer, cfg->numAttrs is not 0");
+  base::fail(ACL_ERROR_RT_PARAM_INVALID,
+             "cfg has no attributes; pass a null pointer instead of an empty configuration");
+}
+
+void allocate_with(void** out, size_t size, aclrtMemMallocPolicy policy,
+                   const aclrtMallocConfig* cfg) {
+  check_not_null(out, "devPtr");
+  check_positive(size, "size");
+  check_config(cfg);
+  const auto context = core::current_context();
+  const int32_t device = device_of(*context, cfg);
+  *out = memory::allocate_device(device, padded_size(size, 0), policy);
+}
+
+memory::Usage giant_pages(memory::Usage huge, const gen::Soc& soc) {
+  if (!soc.huge_1g) return {};
+  return {huge.total_bytes / kGiantPage * kGiantPage, huge.free_bytes / kGiantPage * kGiantPage};
+}
+
+// What a chip lacks is answered with zeros; a DDR chip answers questions about HBM for its DDR.
+memory::Usage usage_of(const core::Device& device, aclrtMemAttr attr) {
+  const int32_t index = device.index();
+  const bool hbm = core::has_hbm(device.soc());
+  switch (attr) {
+    case ACL_DDR_MEM:
+      return hbm ? memory::Usage{} : memory::usage(index);
+    case ACL_HBM_MEM:
+      return memory::usage(index);
+    case ACL_DDR_MEM_HUGE:
+    case ACL_DDR_MEM_P2P_HUGE:
+      return hbm ? memory::Usage{} : memory::usage(index, memory::Pages::kHuge);
+    case ACL_DDR_MEM_NORMAL:
+    case ACL_DDR_MEM_P2P_NORMAL:
+      return hbm ? memory::Usage{} : memory::usage(index, memory::Pages::kNormal);
+    case ACL_HBM_MEM_HUGE:
+    case ACL_HBM_MEM_P2P_HUGE:
+    case ACL_MEM_HUGE:
+    case ACL_MEM_P2P_HUGE:
+      return memory::usage(index, memory::Pages::kHuge);
+    case ACL_HBM_MEM_NORMAL:
+    case ACL_HBM_MEM_P2P_NORMAL:
+    case ACL_MEM_NORMAL:
+    case ACL_MEM_P2P_NORMAL:
+      return memory::usage(index, memory::Pages::kNormal);
+    default:  // the four questions about 1 GiB pages
+      return giant_pages(memory::usage(index, memory::Pages::kHuge), device.soc());
+  }
+}
+
+void check_cached_range(void* address, size_t size) {
+  check_not_null(address, "devPtr");
+  check_positive(size, "size");
+  // There is no cache to write back; the range must still be memory of the device.
+  memory::find_device(address);
+  memory::view(address, size);
+}
+
+}  // namespace
+}  // namespace ascendrt::abi
+
+using namespace ascendrt;       // NOLINT(google-build-using-namespace)
+using namespace ascendrt::abi;  // NOLINT(google-build-using-namespace)
+
+extern "C" {
+
+aclError art_emu_aclrtMalloc(void** devPtr, size_t size, aclrtMemMallocPolicy policy) {
+  return call<ApiId::aclrtMalloc>([&] { allocate(devPtr, size, policy, Padding::kChip); });
+}
+
+aclError art_emu_aclrtMallocAlign32(void** devPtr, size_t size, aclrtMemMallocPolicy policy) {
+  return call<ApiId::aclrtMallocAlign32>([&] { allocate(devPtr, size, policy, Padding::kNone); });
+}
+
+aclError art_emu_aclrtMallocCached(void** devPtr, size_t size, aclrtMemMallocPolicy policy) {
+  return call<ApiId::aclrtMallocCached>(
+      [&] { allocate(devPtr, size, without_peer(policy), Padding::kChip); });
+}
+
+aclError art_emu_aclrtMallocWithCfg(void** devPtr, size_t size, aclrtMemMallocPolicy policy,
+                                    aclrtMallocConfig* cfg) {
+  return call<ApiId::aclrtMallocWithCfg>([&] { allocate_with(devPtr, size, policy, cfg); });
+}
+
+aclError art_emu_aclrtFree(void* devPtr) {
+  return call<ApiId::aclrtFree>([&] {
+    check_not_null(devPtr, "devPtr");
+    memory::free_device(devPtr);
+  });
+}
+
+aclError art_emu_aclrtMemFlush(void* devPtr, size_t size) {
+  return call<ApiId::aclrtMemFlush>([&] { check_cached_range(devPtr, size); });
+}
+
+aclError art_emu_aclrtMemInvalidate(void* devPtr, size_t size) {
+  return call<ApiId::aclrtMemInvalidate>([&] { check_cached_range(devPtr, size); });
+}
+
+aclError art_emu_aclrtGetMemInfo(aclrtMemAttr attr, size_t* free, size_t* total) {
+  return call<ApiId::aclrtGetMemInfo>([&] {
+    check_not_null(free, "free");
+    check_not_null(total, "total");
+    if (attr < ACL_DDR_MEM || attr > ACL_MEM_P2P_HUGE1G) {
+      base::fail(ACL_ERROR_RT_INVALID_MEMORY_TYPE, "argument attr is " + std::to_string(attr) +
+                                                       ", no member of aclrtMemAttr (0..17)");
+    }
+    const memory::Usage usage = usage_of(core::current_context()->device(), attr);
+    *free = usage.free_bytes;
+    *total = usage.total_bytes;
+  });
+}
+
+}  // extern "C"
