@@ -146,6 +146,16 @@ void queue_function(Stream& stream, TaskKind kind, const char* name, base::Ref<H
 
 }  // namespace
 
+void check_subscribable(Stream& stream) {
+  const std::lock_guard lock(registry().mutex);
+  if (stream.binding().owner == Owner::kRuntime) refuse_bound(stream, Owner::kRuntime);
+}
+
+void check_host_functions_allowed(Stream& stream) {
+  const std::lock_guard lock(registry().mutex);
+  if (stream.binding().owner == Owner::kUser) refuse_bound(stream, Owner::kUser);
+}
+
 void subscribe(uint64_t thread, Stream& stream) {
   Registry& all = registry();
   const std::lock_guard lock(all.mutex);
@@ -163,7 +173,8 @@ void unsubscribe(uint64_t thread, Stream& stream) {
   if (binding.owner == Owner::kNobody) {
     base::fail(ACL_ERROR_RT_STREAM_SUBSCRIBE, name_of(stream) + " is not subscribed");
   }
-  if (binding.owner != Owner::kUser || binding.thread != thread) {
+  if (binding.owner == Owner::kRuntime) refuse_bound(stream, Owner::kRuntime);
+  if (binding.thread != thread) {
     base::fail(ACL_ERROR_RT_THREAD_SUBSCRIBE,
                name_of(stream) + " is served by another thread than " + std::to_string(thread));
   }

@@ -19,6 +19,10 @@ struct StreamBinding {
   base::Ref<HostQueue> queue;
 };
 
+// The tests that come before the context is looked at: 107011 for a stream of the other sort.
+void check_subscribable(Stream& stream);
+void check_host_functions_allowed(Stream& stream);
+
 // aclrtSubscribeReport. Raises 107011 (stream bound already, by any thread or by host functions),
 // 107012 (thread serves another device), 507000 (1024 threads subscribed).
 void subscribe(uint64_t thread, Stream& stream);

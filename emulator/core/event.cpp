@@ -199,9 +199,10 @@ void Event::wait(Stream& stream, uint32_t timeout_s) {
   }
 }
 
+// src: hicann/runtime api_impl_david.cc
+bool Event::reset_is_ignored() const { return kind_ == EventKind::kPlain && is_950(device_.soc()); }
+
 void Event::reset(Stream& stream) {
-  // Undefined for plain events; 950 queues nothing. src: hicann/runtime api_impl_david.cc
-  if (kind_ == EventKind::kPlain && is_950(device_.soc())) return;
   Task task;
   task.kind = TaskKind::kReset;
   task.name = "aclrtResetEvent";

@@ -60,6 +60,9 @@ class Event : public base::Object {
   void check(EventCall call) const;
   // Raises 207000 for the kind that cannot be reset; asked after the context.
   void check_resettable() const;
+  // Whether a reset does nothing at all, not even look at the stream (undefined for plain events;
+  // 950).
+  bool reset_is_ignored() const;
 
   void record(Stream& stream);
   // Makes the stream wait; timeout_s 0 = for ever. Raises 107000 when a plain event was never

@@ -363,6 +363,11 @@ void Executor::stop_on_failure(StreamState& stream) {
   scheduler_.stop_on_failure(stream);
 }
 
+void Executor::set_priority(StreamState& stream, uint32_t priority) {
+  const Section section(*this);
+  scheduler_.set_priority(stream, priority);
+}
+
 // ---- failures
 
 Outcome Executor::domain_failure(StreamState& stream) {

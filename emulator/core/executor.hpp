@@ -48,6 +48,7 @@ class Executor {
   // Waits until no engine runs a task of the stream. Host functions are not waited for.
   bool wait_engines(StreamState& stream, int64_t deadline_ns);
   void stop_on_failure(StreamState& stream);
+  void set_priority(StreamState& stream, uint32_t priority);
 
   // The context's failure, else the stream's undelivered one; the latter is delivered by this. In
   // the text: which task failed and why. Code 0 when there is none.

@@ -272,6 +272,13 @@ void Scheduler::recount(Lane& lane) {
   lane.counted = share;
 }
 
+void Scheduler::set_priority(StreamState& stream, uint32_t priority) {
+  const bool ready = stream.phase == Phase::kReady;
+  if (ready) unlink(stream);
+  stream.priority = priority;
+  if (ready) enqueue(stream);
+}
+
 void Scheduler::run(StreamState& stream) {
   unlink(stream);
   stream.phase = Phase::kRunning;

@@ -143,6 +143,8 @@ class Scheduler {
   // Sets ACL_STOP_ON_FAILURE for the stream's context.
   void stop_on_failure(StreamState& stream) { stream.domain->stop_on_failure = true; }
 
+  void set_priority(StreamState& stream, uint32_t priority);
+
   // Number of take() calls that would succeed.
   uint32_t runnable() const { return runnable_; }
   Effects& effects() { return effects_; }

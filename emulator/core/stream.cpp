@@ -181,6 +181,11 @@ void Stream::shut_down(bool wait) {
   if (!is_default_) context_->remove_stream(this);
 }
 
+void Stream::set_priority(uint32_t priority) {
+  priority_.store(std::min(priority, kPriorities - 1), std::memory_order_relaxed);
+  executor().set_priority(*state_, this->priority());
+}
+
 void Stream::set_failure_mode(uint64_t mode) {
   const uint64_t wanted = mode & 1;  // src: hicann/runtime api_impl.cc StreamSetMode
   if (wanted == failure_mode()) return;

@@ -54,7 +54,9 @@ class Stream : public base::Object {
   bool is_default() const { return is_default_; }
   int32_t id() const { return id_; }
   uint32_t flags() const { return flags_; }
-  uint32_t priority() const { return priority_; }
+  uint32_t priority() const { return priority_.load(std::memory_order_relaxed); }
+  // Clamped to 0 .. 7; counts from the next choice of a task on.
+  void set_priority(uint32_t priority);
 
   // Queues a task. name is a static string (shown in error texts and traces). Blocks while the
   // queue is full. The body keeps alive (by Ref) whatever it touches. Raises 107017 when the stream
@@ -104,7 +106,7 @@ class Stream : public base::Object {
   ~Stream() override;
 
   base::Ref<Context> context_;
-  const uint32_t priority_;
+  std::atomic<uint32_t> priority_;
   const uint32_t flags_;
   const bool is_default_;
   int32_t id_ = -1;

@@ -118,29 +118,8 @@ aclError art_emu_aclrtBinaryGetFunction(const aclrtBinHandle binHandle, const ch
 aclError art_emu_aclrtBinaryLoadFromData(const void *data, size_t length, const aclrtBinaryLoadOptions *options, aclrtBinHandle *binHandle) {
   return abi::stub_status(ApiId::aclrtBinaryLoadFromData);
 }
-aclError art_emu_aclrtCreateEvent(aclrtEvent *event) {
-  return abi::stub_status(ApiId::aclrtCreateEvent);
-}
-aclError art_emu_aclrtCreateEventExWithFlag(aclrtEvent *event, uint32_t flag) {
-  return abi::stub_status(ApiId::aclrtCreateEventExWithFlag);
-}
-aclError art_emu_aclrtCreateStream(aclrtStream *stream) {
-  return abi::stub_status(ApiId::aclrtCreateStream);
-}
-aclError art_emu_aclrtCreateStreamWithConfig(aclrtStream *stream, uint32_t priority, uint32_t flag) {
-  return abi::stub_status(ApiId::aclrtCreateStreamWithConfig);
-}
-aclError art_emu_aclrtDestroyEvent(aclrtEvent event) {
-  return abi::stub_status(ApiId::aclrtDestroyEvent);
-}
-aclError art_emu_aclrtDestroyStream(aclrtStream stream) {
-  return abi::stub_status(ApiId::aclrtDestroyStream);
-}
 aclError art_emu_aclrtDeviceGetBareTgid(int32_t *pid) {
   return abi::stub_status(ApiId::aclrtDeviceGetBareTgid);
-}
-aclError art_emu_aclrtEventElapsedTime(float *ms, aclrtEvent startEvent, aclrtEvent endEvent) {
-  return abi::stub_status(ApiId::aclrtEventElapsedTime);
 }
 aclError art_emu_aclrtFreePhysical(aclrtDrvMemHandle handle) {
   return abi::stub_status(ApiId::aclrtFreePhysical);
@@ -163,35 +142,11 @@ aclError art_emu_aclrtMemImportFromShareableHandle(uint64_t shareableHandle, int
 aclError art_emu_aclrtMemSetPidToShareableHandle(uint64_t shareableHandle, int32_t *pid, size_t pidNum) {
   return abi::stub_status(ApiId::aclrtMemSetPidToShareableHandle);
 }
-aclError art_emu_aclrtProcessReport(int32_t timeout) {
-  return abi::stub_status(ApiId::aclrtProcessReport);
-}
-aclError art_emu_aclrtRecordEvent(aclrtEvent event, aclrtStream stream) {
-  return abi::stub_status(ApiId::aclrtRecordEvent);
-}
 aclError art_emu_aclrtReleaseMemAddress(void *virPtr) {
   return abi::stub_status(ApiId::aclrtReleaseMemAddress);
 }
 aclError art_emu_aclrtReserveMemAddress(void **virPtr, size_t size, size_t alignment, void *expectPtr, uint64_t flags) {
   return abi::stub_status(ApiId::aclrtReserveMemAddress);
-}
-aclError art_emu_aclrtResetEvent(aclrtEvent event, aclrtStream stream) {
-  return abi::stub_status(ApiId::aclrtResetEvent);
-}
-aclError art_emu_aclrtStreamWaitEvent(aclrtStream stream, aclrtEvent event) {
-  return abi::stub_status(ApiId::aclrtStreamWaitEvent);
-}
-aclError art_emu_aclrtSynchronizeDevice(void) {
-  return abi::stub_status(ApiId::aclrtSynchronizeDevice);
-}
-aclError art_emu_aclrtSynchronizeEvent(aclrtEvent event) {
-  return abi::stub_status(ApiId::aclrtSynchronizeEvent);
-}
-aclError art_emu_aclrtSynchronizeStream(aclrtStream stream) {
-  return abi::stub_status(ApiId::aclrtSynchronizeStream);
-}
-aclError art_emu_aclrtSynchronizeStreamWithTimeout(aclrtStream stream, int32_t timeout) {
-  return abi::stub_status(ApiId::aclrtSynchronizeStreamWithTimeout);
 }
 aclError art_emu_aclrtUnmapMem(void *virPtr) {
   return abi::stub_status(ApiId::aclrtUnmapMem);
