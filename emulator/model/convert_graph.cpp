@@ -1,0 +1,171 @@
+// Owns: emission of ops and folding. Must never: fold into tensors of unreasonable size.
+#include "model/convert_graph.hpp"
+
+#include <cstring>
+
+namespace ascendrt::model {
+namespace {
+
+// Results above this are left to the device: a file should not grow by what it can compute.
+constexpr int64_t kFoldLimitBytes = int64_t{64} << 20;
+
+int64_t bytes_of(const TensorType& type) {
+  return type.shape.elements() * static_cast<int64_t>(ops::dtype_size(type.dtype));
+}
+
+template <class T>
+Bytes to_bytes(std::span<const T> values) {
+  Bytes out(values.size_bytes());
+  if (!out.empty()) std::memcpy(out.data(), values.data(), out.size());
+  return out;
+}
+
+std::vector<Bytes> evaluate(const OpView& view, const OpType& type,
+                            const std::vector<TensorType>& results) {
+  const Kernel kernel = type.build(view, results);
+  std::vector<Bytes> out;
+  std::vector<ops::TensorView> from;
+  std::vector<ops::TensorView> to;
+  for (const Operand& operand : view.inputs) {
+    void* data = const_cast<uint8_t*>(operand.constant.data());  // kernels only read inputs
+    from.push_back({operand.connected ? data : nullptr, operand.type.dtype, operand.type.shape});
+  }
+  if (kernel.is_view) return {Bytes(view.inputs[0].constant.begin(), view.inputs[0].constant.end())};
+  for (const TensorType& result : results) out.emplace_back(static_cast<size_t>(bytes_of(result)));
+  for (size_t i = 0; i < out.size(); ++i) {
+    to.push_back({out[i].data(), results[i].dtype, results[i].shape});
+  }
+  std::vector<float> scratch(static_cast<size_t>(kernel.scratch_bytes) / sizeof(float) + 1);
+  kernel.run(from, to, {ops::Workers::serial(), scratch.data()});
+  return out;
+}
+
+}  // namespace
+
+std::vector<int64_t> GraphValue::ints() const {
+  static const Op kOp = [] {
+    Op op;
+    op.type = "constant";
+    return op;
+  }();
+  OpView view{kOp, {{type, true, is_constant(), {}}}};
+  if (is_constant()) view.inputs[0].constant = *constant;
+  return view.constant_ints(0);
+}
+
+std::string GraphBuilder::unique(const std::string& name) {
+  const std::string base = name.empty() ? "unnamed" : name;
+  std::string candidate = base;
+  for (int i = 1; !names_.insert(candidate).second; ++i) candidate = base + "_" + std::to_string(i);
+  return candidate;
+}
+
+TensorDesc GraphBuilder::describe(const TensorType& type) const {
+  TensorDesc desc;
+  desc.dtype = type.dtype;
+  desc.dims = to_dims(type.shape);
+  desc.format = type.shape.rank() == 4 ? kNchw : kNd;
+  return desc;
+}
+
+GraphValue GraphBuilder::add_data(const std::string& name, const TensorType& type) {
+  Op op;
+  op.name = unique(name);
+  op.type = "Data";
+  op.input_descs.push_back(describe(type));
+  op.output_descs.push_back(describe(type));
+  GraphValue value{type, name, op.name + ":0", nullptr};
+  graph_.ops.push_back(std::move(op));
+  return value;
+}
+
+GraphValue GraphBuilder::constant(const std::string& name, const TensorType& type, Bytes bytes) {
+  return {type, name, "", std::make_shared<const Bytes>(std::move(bytes))};
+}
+
+GraphValue GraphBuilder::int_list(const std::string& name, const std::vector<int64_t>& values) {
+  return constant(name, {ACL_INT64, {static_cast<int64_t>(values.size())}},
+                  to_bytes(std::span(values)));
+}
+
+GraphValue GraphBuilder::int_scalar(const std::string& name, int64_t value) {
+  return constant(name, {ACL_INT64, {}}, to_bytes(std::span<const int64_t>(&value, 1)));
+}
+
+GraphValue GraphBuilder::float_scalar(const std::string& name, float value) {
+  return constant(name, {ACL_FLOAT, {}}, to_bytes(std::span<const float>(&value, 1)));
+}
+
+std::string GraphBuilder::reference(const GraphValue& value) {
+  if (!value.is_constant()) return value.ref;
+  std::string& ref = const_refs_[value.constant.get()];
+  if (!ref.empty()) return ref;
+  Op op;
+  op.name = unique(value.name);
+  op.type = "Const";
+  op.output_descs.push_back(describe(value.type));
+  op.attrs.set("value", Box(Tensor{describe(value.type), *value.constant}));
+  ref = op.name + ":0";
+  graph_.ops.push_back(std::move(op));
+  kept_.push_back(value.constant);
+  return ref;
+}
+
+std::vector<GraphValue> GraphBuilder::add(const std::string& type, const std::string& name,
+                                          Inputs inputs, AttrMap attrs) {
+  const OpType* row = find_op_type(type);
+  if (row == nullptr) ops::fail(type, "is not in the operator table");
+  while (!inputs.empty() && !inputs.back()) inputs.pop_back();
+  Op op;
+  op.type = type;
+  op.attrs = std::move(attrs);
+  OpView view{op, {}};
+  bool foldable = !inputs.empty();
+  for (const auto& input : inputs) {
+    Operand operand;
+    operand.connected = input.has_value();
+    if (input) {
+      operand.type = input->type;
+      operand.is_constant = input->is_constant();
+      if (operand.is_constant) operand.constant = *input->constant;
+      foldable = foldable && operand.is_constant;
+    }
+    view.inputs.push_back(operand);
+  }
+  const std::vector<TensorType> results = row->infer(view);
+  int64_t total = 0;
+  for (const TensorType& result : results) total += bytes_of(result);
+  std::vector<GraphValue> out;
+  if (foldable && total <= kFoldLimitBytes) {
+    std::vector<Bytes> values = evaluate(view, *row, results);
+    for (size_t i = 0; i < results.size(); ++i) {
+      out.push_back(constant(name, results[i], std::move(values[i])));
+    }
+    return out;
+  }
+  for (const auto& input : inputs) {
+    op.inputs.push_back(input ? reference(*input) : "");
+    op.input_descs.push_back(input ? describe(input->type) : TensorDesc{});
+  }
+  op.name = unique(name);
+  for (size_t i = 0; i < results.size(); ++i) {
+    op.output_descs.push_back(describe(results[i]));
+    out.push_back({results[i], name, op.name + ":" + std::to_string(i), nullptr});
+  }
+  graph_.ops.push_back(std::move(op));
+  return out;
+}
+
+void GraphBuilder::add_outputs(const std::vector<GraphValue>& values) {
+  Op op;
+  op.type = "NetOutput";
+  for (const GraphValue& value : values) {
+    op.inputs.push_back(reference(value));
+    op.input_descs.push_back(describe(value.type));
+    graph_.outputs.push_back(op.inputs.back());
+  }
+  op.name = unique("Node_Output");
+  graph_.ops.push_back(std::move(op));
+}
+
+}  // namespace ascendrt::model

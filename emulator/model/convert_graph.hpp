@@ -1,0 +1,65 @@
+// Building a graph of GE operators, with constants folded on the way.
+// Owns: GraphBuilder and the values it hands around. Must never: know ONNX.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "model/model.hpp"
+#include "model/op_set.hpp"
+
+namespace ascendrt::model {
+
+// A tensor while the graph is built: bytes known now, or the output of an op.
+struct GraphValue {
+  TensorType type;
+  std::string name;                        // of the tensor, for naming Const ops
+  std::string ref;                         // "op:index"; empty while only a constant
+  std::shared_ptr<const Bytes> constant;  // null when it is only known at run time
+
+  bool is_constant() const { return constant != nullptr; }
+  // The values of an int32 or int64 constant; fails for anything else.
+  std::vector<int64_t> ints() const;
+};
+
+class GraphBuilder {
+ public:
+  using Inputs = std::vector<std::optional<GraphValue>>;  // nullopt = not connected
+
+  explicit GraphBuilder(Graph& graph) : graph_(graph) {}
+
+  GraphValue add_data(const std::string& name, const TensorType& type);
+  GraphValue constant(const std::string& name, const TensorType& type, Bytes bytes);
+  GraphValue int_list(const std::string& name, const std::vector<int64_t>& values);
+  GraphValue int_scalar(const std::string& name, int64_t value);
+  GraphValue float_scalar(const std::string& name, float value);
+
+  // Adds an op of the operator table, or computes it now when all its inputs are constants.
+  // `name` is made unique. Fails when the operator refuses its inputs.
+  std::vector<GraphValue> add(const std::string& type, const std::string& name, Inputs inputs,
+                              AttrMap attrs);
+  GraphValue add_one(const std::string& type, const std::string& name, Inputs inputs,
+                     AttrMap attrs = {}) {
+    return std::move(add(type, name, std::move(inputs), std::move(attrs)).front());
+  }
+  // The one NetOutput; called last.
+  void add_outputs(const std::vector<GraphValue>& values);
+
+ private:
+  std::string unique(const std::string& name);
+  std::string reference(const GraphValue& value);  // makes the Const op of a constant
+  TensorDesc describe(const TensorType& type) const;
+
+  Graph& graph_;
+  std::set<std::string> names_;
+  std::unordered_map<const Bytes*, std::string> const_refs_;
+  std::vector<std::shared_ptr<const Bytes>> kept_;  // keeps the keys of const_refs_ alive
+};
+
+}  // namespace ascendrt::model

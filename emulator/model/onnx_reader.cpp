@@ -1,0 +1,372 @@
+// Owns: field numbers of onnx.proto. Must never: copy a length from the file into an allocation
+// without the budget of the wire reader.
+#include "model/onnx_reader.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+
+#include "model/om_container.hpp"
+#include "model/wire.hpp"
+
+namespace ascendrt::model::onnx {
+namespace {
+
+[[noreturn]] void refuse(const std::string& text) { fail_model(kGeParamInvalid, text); }
+
+template <class T>
+void append(Bytes& out, const T& value) {
+  const size_t at = out.size();
+  out.resize(at + sizeof(T));
+  std::memcpy(out.data() + at, &value, sizeof(T));
+}
+
+// Typed data fields of TensorProto. int32_data also holds all narrower types.
+struct TypedData {
+  std::vector<float> floats;
+  std::vector<int64_t> int32s, int64s, uint64s;
+  std::vector<double> doubles;
+};
+
+Bytes pack(const TensorData& tensor, const TypedData& typed) {
+  Bytes out;
+  switch (tensor.dtype) {
+    case kFloat:
+      for (const float v : typed.floats) append(out, v);
+      break;
+    case kDouble:
+      for (const double v : typed.doubles) append(out, v);
+      break;
+    case kInt64:
+      for (const int64_t v : typed.int64s) append(out, v);
+      break;
+    case kUint64:
+      for (const int64_t v : typed.uint64s) append(out, v);
+      break;
+    case kUint32:
+      for (const int64_t v : typed.uint64s) append(out, static_cast<uint32_t>(v));
+      break;
+    default:
+      for (const int64_t v : typed.int32s) {
+        const size_t size = dtype_size(tensor.dtype);
+        const size_t at = out.size();
+        out.resize(at + size);
+        std::memcpy(out.data() + at, &v, std::min<size_t>(size, 4));  // little endian
+      }
+  }
+  return out;
+}
+
+void check_tensor(const TensorData& tensor) {
+  const std::string who = "tensor '" + tensor.name + "'";
+  const auto size = byte_size(tensor.dims, tensor.dtype);
+  if (tensor.dtype == kUndefined || dtype_size(tensor.dtype) == 0 || !size) {
+    refuse(who + " has a type or a shape that cannot be used");
+  }
+  if (static_cast<uint64_t>(*size) != tensor.bytes.size()) {
+    refuse(who + " holds " + std::to_string(tensor.bytes.size()) + " bytes, its shape and type need " +
+           std::to_string(*size));
+  }
+}
+
+TensorData read_tensor(wire::Reader r) {
+  TensorData tensor;
+  TypedData typed;
+  bool raw = false;
+  bool external = false;
+  while (r.next()) {
+    switch (r.field()) {
+      case 1:
+        r.ints(tensor.dims);
+        break;
+      case 2:
+        tensor.dtype = dtype_from_onnx(r.i64());
+        break;
+      case 4:
+        r.floats(typed.floats);
+        break;
+      case 5:
+        r.ints(typed.int32s);
+        break;
+      case 7:
+        r.ints(typed.int64s);
+        break;
+      case 8:
+        tensor.name = r.string();
+        break;
+      case 9: {
+        const auto bytes = r.bytes();
+        r.charge(bytes.size());
+        tensor.bytes.assign(bytes.begin(), bytes.end());
+        raw = true;
+        break;
+      }
+      case 10:
+        r.doubles(typed.doubles);
+        break;
+      case 11:
+        r.ints(typed.uint64s);
+        break;
+      case 13:
+        external = true;
+        break;
+      case 14:
+        external = external || r.i64() == 1;
+        break;
+      default:
+        break;
+    }
+  }
+  if (external) {
+    refuse("tensor '" + tensor.name +
+           "' keeps its data in another file; save the model with the data inside "
+           "(onnx.save_model with save_as_external_data=False)");
+  }
+  if (!raw) tensor.bytes = pack(tensor, typed);
+  check_tensor(tensor);
+  return tensor;
+}
+
+Attribute read_attribute(wire::Reader r) {
+  using Kind = Attribute::Kind;
+  Attribute a;
+  int64_t type = 0;
+  const auto seen = [&a](Kind kind) { a.kind = kind; };
+  while (r.next()) {
+    switch (r.field()) {
+      case 1:
+        a.name = r.string();
+        break;
+      case 2:
+        a.f = r.f32();
+        seen(Kind::kFloat);
+        break;
+      case 3:
+        a.i = r.i64();
+        seen(Kind::kInt);
+        break;
+      case 4:
+        a.s = r.string();
+        seen(Kind::kString);
+        break;
+      case 5:
+        a.tensor = read_tensor(r.message("TensorProto"));
+        seen(Kind::kTensor);
+        break;
+      case 7:
+        r.floats(a.floats);
+        seen(Kind::kFloats);
+        break;
+      case 8:
+        r.ints(a.ints);
+        seen(Kind::kInts);
+        break;
+      case 9:
+        r.strings(a.strings);
+        seen(Kind::kStrings);
+        break;
+      case 20:
+        type = r.i64();
+        break;
+      default:
+        break;
+    }
+  }
+  // The declared type tells an empty list from nothing, and a 0 that was left out.
+  constexpr Kind kByType[] = {Kind::kOther,  Kind::kFloat, Kind::kInt,  Kind::kString, Kind::kTensor,
+                              Kind::kOther,  Kind::kFloats, Kind::kInts, Kind::kStrings};
+  if (type > 0) a.kind = type < 9 ? kByType[type] : Kind::kOther;
+  if (a.kind == Kind::kTensor && !a.tensor) refuse("attribute '" + a.name + "' holds no tensor");
+  return a;
+}
+
+Node read_node(wire::Reader r) {
+  Node node;
+  while (r.next()) {
+    switch (r.field()) {
+      case 1:
+        r.strings(node.inputs);
+        break;
+      case 2:
+        r.strings(node.outputs);
+        break;
+      case 3:
+        node.name = r.string();
+        break;
+      case 4:
+        node.op_type = r.string();
+        break;
+      case 5:
+        r.charge(sizeof(Attribute));
+        node.attributes.push_back(read_attribute(r.message("AttributeProto")));
+        break;
+      case 7:
+        node.domain = r.string();
+        break;
+      default:
+        break;
+    }
+  }
+  return node;
+}
+
+void read_dim(wire::Reader r, GraphInput& input) {
+  int64_t value = -1;
+  std::string param;
+  while (r.next()) {
+    if (r.field() == 1) value = r.i64();
+    if (r.field() == 2) param = r.string();
+  }
+  r.charge(sizeof(std::string) + sizeof(int64_t));
+  input.dims.push_back(value < 0 ? -1 : value);
+  input.params.push_back(std::move(param));
+}
+
+void read_tensor_type(wire::Reader r, GraphInput& input) {
+  while (r.next()) {
+    if (r.field() == 1) input.dtype = dtype_from_onnx(r.i64());
+    if (r.field() != 2) continue;
+    input.has_shape = true;
+    wire::Reader shape = r.message("TensorShapeProto");
+    while (shape.next()) {
+      if (shape.field() == 1) read_dim(shape.message("Dimension"), input);
+    }
+  }
+}
+
+GraphInput read_value_info(wire::Reader r) {
+  GraphInput input;
+  while (r.next()) {
+    if (r.field() == 1) input.name = r.string();
+    if (r.field() != 2) continue;
+    wire::Reader type = r.message("TypeProto");
+    while (type.next()) {
+      if (type.field() == 1) read_tensor_type(type.message("TypeProto.Tensor"), input);
+    }
+  }
+  return input;
+}
+
+void read_graph(wire::Reader r, File& file) {
+  while (r.next()) {
+    switch (r.field()) {
+      case 1:
+        r.charge(sizeof(Node));
+        file.nodes.push_back(read_node(r.message("NodeProto")));
+        break;
+      case 2:
+        file.graph_name = r.string();
+        break;
+      case 5:
+        r.charge(sizeof(TensorData));
+        file.initializers.push_back(read_tensor(r.message("TensorProto")));
+        break;
+      case 11:
+        r.charge(sizeof(GraphInput));
+        file.inputs.push_back(read_value_info(r.message("ValueInfoProto")));
+        break;
+      case 12:
+        r.charge(sizeof(std::string));
+        file.outputs.push_back(read_value_info(r.message("ValueInfoProto")).name);
+        break;
+      case 15:
+        refuse("the model holds sparse tensors, which cannot be converted; store them densely");
+      default:
+        break;
+    }
+  }
+}
+
+void read_opset(wire::Reader r, File& file) {
+  std::string domain;
+  int64_t version = 0;
+  while (r.next()) {
+    if (r.field() == 1) domain = r.string();
+    if (r.field() == 2) version = r.i64();
+  }
+  file.opsets[domain == "ai.onnx" ? "" : domain] = version;
+}
+
+void read_model(wire::Reader r, File& file) {
+  bool has_graph = false;
+  while (r.next()) {
+    switch (r.field()) {
+      case 1:
+        file.ir_version = r.i64();
+        break;
+      case 2:
+        file.producer = r.string();
+        break;
+      case 7:
+        if (has_graph) refuse("the file holds two graphs");
+        has_graph = true;
+        read_graph(r.message("GraphProto"), file);
+        break;
+      case 8:
+        read_opset(r.message("OperatorSetIdProto"), file);
+        break;
+      case 25:
+        refuse("the model defines functions of its own, which cannot be converted; inline them "
+               "first (onnx.inliner.inline_local_functions)");
+      default:
+        break;
+    }
+  }
+  if (!has_graph) refuse("the file is no ONNX model: it holds no graph");
+}
+
+}  // namespace
+
+const Attribute* Node::find(std::string_view attribute) const {
+  for (const Attribute& a : attributes) {
+    if (a.name == attribute) return &a;
+  }
+  return nullptr;
+}
+
+int64_t Node::int_or(std::string_view attribute, int64_t fallback) const {
+  const Attribute* a = find(attribute);
+  return a != nullptr && a->kind == Attribute::Kind::kInt ? a->i : fallback;
+}
+
+float Node::float_or(std::string_view attribute, float fallback) const {
+  const Attribute* a = find(attribute);
+  return a != nullptr && a->kind == Attribute::Kind::kFloat ? a->f : fallback;
+}
+
+std::string Node::string_or(std::string_view attribute, std::string_view fallback) const {
+  const Attribute* a = find(attribute);
+  return a != nullptr && a->kind == Attribute::Kind::kString ? a->s : std::string(fallback);
+}
+
+std::vector<int64_t> Node::ints_or(std::string_view attribute,
+                                   std::vector<int64_t> fallback) const {
+  const Attribute* a = find(attribute);
+  return a != nullptr && a->kind == Attribute::Kind::kInts ? a->ints : std::move(fallback);
+}
+
+int32_t dtype_from_onnx(int64_t type) {
+  constexpr int32_t kTypes[] = {kUndefined, kFloat, kUint8,  kInt8,   kUint16, kInt16,
+                                kInt32,     kInt64, kString, kBool,   kFloat16, kDouble,
+                                kUint32,    kUint64, kComplex64, kComplex128, kBfloat16};
+  const auto count = static_cast<int64_t>(std::size(kTypes));
+  return type > 0 && type < count ? kTypes[type] : static_cast<int32_t>(kUndefined);
+}
+
+File read(std::span<const uint8_t> bytes) {
+  File file;
+  wire::Budget budget(bytes.size());
+  try {
+    read_model(wire::Reader(bytes, budget, "ModelProto"), file);
+  } catch (const wire::Malformed& malformed) {
+    refuse("the file is no well-formed ONNX model: " + malformed.text + " (at byte " +
+           std::to_string(malformed.offset) + ")");
+  }
+  // Old files list initializers among the inputs.
+  std::set<std::string_view> constants;
+  for (const TensorData& tensor : file.initializers) constants.insert(tensor.name);
+  std::erase_if(file.inputs, [&](const GraphInput& in) { return constants.contains(in.name); });
+  return file;
+}
+
+}  // namespace ascendrt::model::onnx

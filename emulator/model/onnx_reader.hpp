@@ -1,0 +1,78 @@
+// Reads ONNX files. Owns: the parts of ModelProto a converter needs, as plain data.
+// Must never: interpret operators, trust a number of the file, follow external data.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/ir.hpp"
+
+namespace ascendrt::model::onnx {
+
+struct TensorData {
+  std::string name;
+  int32_t dtype = kUndefined;  // acl number
+  Dims dims;
+  Bytes bytes;  // little endian, exactly dims x element size
+};
+
+struct Attribute {
+  enum class Kind : uint8_t { kOther, kFloat, kInt, kString, kTensor, kFloats, kInts, kStrings };
+  std::string name;
+  Kind kind = Kind::kOther;
+  float f = 0;
+  int64_t i = 0;
+  std::string s;
+  std::optional<TensorData> tensor;
+  std::vector<float> floats;
+  std::vector<int64_t> ints;
+  std::vector<std::string> strings;
+};
+
+struct Node {
+  std::string name;
+  std::string op_type;
+  std::string domain;
+  std::vector<std::string> inputs;  // "" = not connected
+  std::vector<std::string> outputs;
+  std::vector<Attribute> attributes;
+
+  const Attribute* find(std::string_view attribute) const;
+  bool has(std::string_view attribute) const { return find(attribute) != nullptr; }
+  int64_t int_or(std::string_view attribute, int64_t fallback) const;
+  float float_or(std::string_view attribute, float fallback) const;
+  std::string string_or(std::string_view attribute, std::string_view fallback) const;
+  std::vector<int64_t> ints_or(std::string_view attribute, std::vector<int64_t> fallback) const;
+};
+
+struct GraphInput {
+  std::string name;
+  int32_t dtype = kUndefined;
+  bool has_shape = false;
+  Dims dims;                        // -1 = not fixed in the file
+  std::vector<std::string> params;  // names of dims that are not fixed, "" without a name
+};
+
+struct File {
+  int64_t ir_version = 0;
+  std::string producer;
+  std::string graph_name;
+  std::map<std::string, int64_t> opsets;  // by domain, "" = the standard operators
+  std::vector<Node> nodes;
+  std::vector<TensorData> initializers;
+  std::vector<GraphInput> inputs;  // without those that are initializers
+  std::vector<std::string> outputs;
+};
+
+// Throws base::Error 145000: not a well-formed file, or one that uses external data, sparse
+// tensors or functions. Texts name the field and what to do.
+File read(std::span<const uint8_t> bytes);
+
+int32_t dtype_from_onnx(int64_t type);  // kUndefined when there is no counterpart
+
+}  // namespace ascendrt::model::onnx
