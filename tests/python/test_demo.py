@@ -9,18 +9,10 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from command import DIGITS, REPOSITORY, ascendrt, run
+from command import DIGITS, REPOSITORY, run
 from onnx import numpy_helper
 
 FOLDER = REPOSITORY / "examples" / "digits"
-
-
-@pytest.fixture(scope="module")
-def digits_om(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("digits") / "digits.om"
-    done = ascendrt("om", "convert", DIGITS, "-o", path)
-    assert done.returncode == 0, done.stderr
-    return path
 
 
 def test_demo_meets_its_bars() -> None:

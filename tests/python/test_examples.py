@@ -1,4 +1,4 @@
-"""Every public example is compiled and run: C11, C++17, CMake, Python, and the README's blocks."""
+"""Every public example is compiled and run: C11, C++17, CMake, Python."""
 
 from __future__ import annotations
 
@@ -33,13 +33,6 @@ def sdk(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("a toolkit") / "sdk"
     succeed(*ASCENDRT, "sdk", folder)
     return folder
-
-
-@pytest.fixture(scope="module")
-def digits_om(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("digits") / "digits.om"
-    succeed(*ASCENDRT, "om", "convert", DIGITS, "-o", path)
-    return path
 
 
 @pytest.fixture(scope="module")
@@ -155,48 +148,3 @@ def test_hello_in_python(digits_om: Path) -> None:
     text = succeed(sys.executable, EXAMPLES / "hello.py", digits_om, cwd=REPOSITORY)
     with np.load(EXAMPLES / "digits" / "heldout.npz") as held_out:
         assert re.fullmatch(rf"Ascend910B1 says {held_out['labels'][0]} \(\d+\.\d%\)\n", text)
-
-
-def blocks(page: Path, language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(), re.M | re.S)
-
-
-PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
-SHELL_BLOCKS = [
-    pytest.param(text, id=f"{page.name}-{index}")
-    for page in PAGES
-    for index, text in enumerate(blocks(page, "sh"))
-]
-PYTHON_BLOCKS = [
-    pytest.param(text, id=f"{page.name}-{index}")
-    for page in PAGES
-    for index, text in enumerate(blocks(page, "python"))
-]
-
-
-def test_readme_shows_hello() -> None:
-    shown = blocks(REPOSITORY / "README.md", "python")[0]
-    code = (EXAMPLES / "hello.py").read_text().split('"""\n', 1)[1]
-    assert shown.strip() == code.strip()
-    assert len([line for line in shown.splitlines() if line.strip()]) <= 10
-
-
-@pytest.fixture
-def workplace(tmp_path: Path, digits_om: Path) -> Path:
-    """What the pages assume: the current folder has examples/ and a converted digits.om."""
-    (tmp_path / "examples").symlink_to(EXAMPLES)
-    shutil.copy(digits_om, tmp_path / "digits.om")
-    return tmp_path
-
-
-@pytest.mark.parametrize("text", SHELL_BLOCKS)
-def test_shell_blocks_of_the_pages(text: str, workplace: Path) -> None:
-    """Blocks marked `sh` run as they stand; blocks marked `console` need root or a network."""
-    done = run("bash", "-c", f"set -eu\n{text}", cwd=workplace, PATH=TOOLS)
-    assert done.returncode == 0, f"{text}\n{done.stdout}\n{done.stderr}"
-
-
-@pytest.mark.parametrize("text", PYTHON_BLOCKS)
-def test_python_blocks_of_the_pages(text: str, workplace: Path) -> None:
-    done = run(sys.executable, "-c", text, "digits.om", cwd=workplace, PATH=TOOLS)
-    assert done.returncode == 0, f"{text}\n{done.stdout}\n{done.stderr}"

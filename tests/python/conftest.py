@@ -1,0 +1,17 @@
+"""What several test files of the package share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from command import DIGITS, ascendrt
+
+
+@pytest.fixture(scope="session")
+def digits_om(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The demo network, converted once per test process. Tests must not write to it."""
+    path = tmp_path_factory.mktemp("digits") / "digits.om"
+    done = ascendrt("om", "convert", DIGITS, "-o", path)
+    assert done.returncode == 0, done.stderr
+    return path

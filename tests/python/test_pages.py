@@ -1,0 +1,90 @@
+"""README and docs are true: their blocks run, their settings, links and commands exist."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+from command import REPOSITORY, ascendrt, run
+
+README = REPOSITORY / "README.md"
+PAGES = [README, *sorted((REPOSITORY / "docs").glob("*.md"))]
+TOOLS = f"{Path(sys.executable).parent}:{os.environ.get('PATH', os.defpath)}"
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(), re.M | re.S)
+
+
+def all_blocks(language: str) -> list[object]:
+    return [
+        pytest.param(text, id=f"{page.name}-{index}")
+        for page in PAGES
+        for index, text in enumerate(blocks(page, language))
+    ]
+
+
+@pytest.fixture
+def workplace(tmp_path: Path, digits_om: Path) -> Path:
+    """What the pages assume: the current folder has examples/ and a converted digits.om."""
+    (tmp_path / "examples").symlink_to(REPOSITORY / "examples")
+    shutil.copy(digits_om, tmp_path / "digits.om")
+    return tmp_path
+
+
+@pytest.mark.parametrize("text", all_blocks("sh"))
+def test_shell_blocks(text: str, workplace: Path) -> None:
+    """Blocks marked `sh` run as they stand; blocks marked `console` need root or a network."""
+    done = run("bash", "-c", f"set -eu\n{text}", cwd=workplace, PATH=TOOLS)
+    assert done.returncode == 0, f"{text}\n{done.stdout}\n{done.stderr}"
+
+
+@pytest.mark.parametrize("text", all_blocks("python"))
+def test_python_blocks(text: str, workplace: Path) -> None:
+    done = run(sys.executable, "-c", text, "digits.om", cwd=workplace)
+    assert done.returncode == 0, f"{text}\n{done.stdout}\n{done.stderr}"
+
+
+def test_readme_shows_hello() -> None:
+    shown = blocks(README, "python")[0]
+    code = (REPOSITORY / "examples" / "hello.py").read_text().split('"""\n', 1)[1]
+    assert shown.strip() == code.strip()
+    assert len([line for line in shown.splitlines() if line.strip()]) <= 10
+
+
+def test_readme_lists_every_setting() -> None:
+    """A variable that some source reads is in the table, and the table has no other of ours."""
+    sources = [
+        path
+        for folder in ("emulator", "ascendrt", "csrc")
+        for path in (REPOSITORY / folder).rglob("*")
+        if path.suffix in (".cpp", ".hpp", ".c", ".py") and "gen" not in path.parts
+    ]
+    read = {
+        name for path in sources for name in re.findall(r'"(ASCENDRT_[A-Z_]+)"', path.read_text())
+    }
+    table = set(re.findall(r"^\| `(ASCENDRT_[A-Z_]+)`", README.read_text(), re.M))
+    assert read, "no source was read"
+    assert table == read
+
+
+def test_readme_lists_every_command() -> None:
+    usage = ascendrt("--help").stdout
+    commands = set(re.findall(r"^    (\w+) ", usage, re.M))
+    shown = set(re.findall(r"`(?:eval \"\$\()?ascendrt (\w+)", README.read_text()))
+    assert commands, usage
+    assert shown == commands
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_files_named_on_the_pages_exist(page: Path) -> None:
+    roots = ("ascendrt/", "csrc/", "docs/", "emulator/", "examples/", "tests/")
+    for name in re.findall(r"`([\w./-]+)`", page.read_text()):
+        if name.startswith(roots):
+            assert (REPOSITORY / name).exists(), f"{page.name} names {name}"
+        elif re.fullmatch(r"[\w-]+\.md", name):
+            assert (page.parent / name).exists(), f"{page.name} names {name}"
