@@ -23,7 +23,7 @@ import models
 import rawabi
 from rawabi import acl, ffi, ok
 
-TIMEOUT_S = 60
+TIMEOUT_S = int(os.environ.get("ASCENDRT_CONFORMANCE_TIMEOUT", "60"))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

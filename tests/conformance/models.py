@@ -40,6 +40,37 @@ def expected(a: list[float], b: list[float]) -> tuple[bytes, bytes]:
     return floats(scaled), floats([x - y for x, y in zip(a, b, strict=True)])
 
 
+def block(kind: int, value: bytes) -> bytes:
+    """Return one block of the description: kind, length, value."""
+    return struct.pack("<II", kind, len(value)) + value
+
+
+def tensor(name: str, dims: list[int], ranges: list[tuple[int, int]] | None = None) -> bytes:
+    """Return the record of a float tensor in ND format, size not told."""
+    shape = struct.pack(f"<{len(dims)}q", *dims)
+    bounds = b"".join(struct.pack("<qq", *each) for each in ranges or [])
+    text = name.encode()
+    sizes = (len(text), len(shape), len(shape), len(bounds))
+    return struct.pack("<Qii4I", 0, 2, 0, *sizes) + text + shape + shape + bounds
+
+
+def description(inputs: list[bytes], outputs: list[bytes], *more: bytes) -> bytes:
+    """Return a description of inputs and outputs with further blocks behind it."""
+    lists = (struct.pack("<I", len(each)) + b"".join(each) for each in (inputs, outputs))
+    return b"".join(block(kind, each) for kind, each in enumerate(lists)) + b"".join(more)
+
+
+def batch_gears(count: int) -> bytes:
+    """Return the block that lists this many batch sizes."""
+    return block(2, struct.pack(f"<I{count}Q", count, *range(1, 1 + count)))
+
+
+def image_gears(count: int) -> bytes:
+    """Return the block that lists this many image sizes."""
+    lengths = struct.pack(f"<I{count}I", count, *[2] * count)
+    return block(3, lengths + struct.pack(f"<{2 * count}Q", *range(1, 1 + 2 * count)))
+
+
 class OmFiles:
     """The network in OM format; damaged forms are made from its bytes on demand."""
 
@@ -106,6 +137,21 @@ class OmFiles:
             parts[kind] = (at, size)
             at += size
         return parts
+
+    def with_description(self, description: bytes, unknown_shape: bool = False) -> bytes:
+        """Return the file with another description of inputs and outputs."""
+        parts = {kind: self.good[at : at + size] for kind, (at, size) in self._parts.items()}
+        parts[DESCRIPTION] = description
+        table, data, at = b"", b"", 0
+        for kind, part in parts.items():
+            table += TABLE_ENTRY.pack(kind, 0, at, len(part))
+            data += part
+            at += len(part)
+        body = struct.pack("<II", len(parts), 0) + table + data
+        header = bytearray(self.good[:HEADER_BYTES])
+        struct.pack_into("<Q", header, LENGTH_AT, len(body))
+        header[UNKNOWN_SHAPE_AT] = int(unknown_shape)
+        return bytes(header) + body
 
     def _converted(self, name: str, *options: str) -> bytes:
         source, target = self.folder / "tiny.onnx", self.folder / f"{name}.om"

@@ -430,6 +430,25 @@ def test_sizes(desc: Any) -> None:
         assert [size(desc, 0), size(desc, 1), size(desc, 2), size(NULL, 0)] == [256, 256, 0, 0]
 
 
+def described(om: OmFiles, text: bytes, unknown_shape: bool = False) -> Any:
+    """Return the description of a file, read without loading it."""
+    data, made = om.with_description(text, unknown_shape), acl.aclmdlCreateDesc()
+    ok(acl.aclmdlGetDescFromMem(made, ffi.from_buffer(data), len(data)))
+    return made
+
+
+@rule("S9.38")
+def test_sizes_of_dims_with_ranges(om: OmFiles) -> None:
+    tensors = [
+        models.tensor("closed", [-1, 4], [(1, 8), (4, 4)]),
+        models.tensor("open", [-1, 4], [(1, -1), (4, 4)]),
+    ]
+    made = described(om, models.description(tensors, tensors), unknown_shape=True)
+    for size in (acl.aclmdlGetInputSizeByIndex, acl.aclmdlGetOutputSizeByIndex):
+        assert [size(made, 0), size(made, 1)] == [8 * 4 * 4, 0]
+    ok(acl.aclmdlDestroyDesc(made))
+
+
 @rule("S9.39")
 def test_names(desc: Any) -> None:
     for name, index_of in (
@@ -462,6 +481,20 @@ def test_dims(desc: Any, what: str) -> None:
     assert out.dimCount == 77
     ok(function(desc, 1, out))
     assert [out.dims[index] for index in range(out.dimCount)] == [1, COUNT]
+
+
+@rule("S9.42")
+def test_too_many_dims(om: OmFiles) -> None:
+    tensors = [models.tensor("many", [1] * 129), models.tensor("fine", [1] * 128)]
+    made = described(om, models.description(tensors, tensors))
+    out = ffi.new("aclmdlIODims *")
+    for dims in (acl.aclmdlGetInputDims, acl.aclmdlGetOutputDims):
+        out.dimCount = 77
+        assert dims(made, 0, out) == 300000
+        assert out.dimCount == 77
+        ok(dims(made, 1, out))
+        assert out.dimCount == 128
+    ok(acl.aclmdlDestroyDesc(made))
 
 
 @rule("S9.43")
@@ -708,6 +741,18 @@ def test_execute_async_does_not_allocate(model: int, run: Run) -> None:
     assert run.right()
 
 
+@rule("S9.75")
+def test_current_dims_of_a_dynamic_model(om: OmFiles) -> None:
+    tensors = [models.tensor("any", [-1, 4], [(1, 8), (4, 4)])]
+    made = described(om, models.description(tensors, tensors), unknown_shape=True)
+    out = ffi.new("aclmdlIODims *")
+    out.dimCount = 77
+    assert acl.aclmdlGetCurOutputDims(made, 0, out) == 200001
+    assert out.dimCount == 77
+    assert acl.aclmdlGetNumOutputs(made) == 1
+    ok(acl.aclmdlDestroyDesc(made))
+
+
 @rule("S9.76")
 def test_dynamic_dims_index(desc: Any) -> None:
     every, dims, count = 2**64 - 1, ffi.new("aclmdlIODims[2]"), ffi.new("size_t *", 77)
@@ -725,6 +770,24 @@ def test_gears_of_a_model_without(desc: Any) -> None:
     ok(acl.aclmdlGetDynamicBatch(desc, batch))
     ok(acl.aclmdlGetDynamicHW(desc, 0, image))
     assert (batch.batchCount, image.hwCount) == (0, 0)
+
+
+@rule("S9.78")
+def test_too_many_gears(om: OmFiles) -> None:
+    tensors = [models.tensor("batch", [-1, 4])]
+    batch, image = ffi.new("aclmdlBatch *"), ffi.new("aclmdlHW *")
+    for count, code in ((129, 300000), (128, 0)):
+        batch.batchCount = image.hwCount = 77
+        made = described(om, models.description(tensors, tensors, models.batch_gears(count)))
+        assert acl.aclmdlGetDynamicBatch(made, batch) == code
+        assert batch.batchCount == (77 if code else 128)
+        ok(acl.aclmdlDestroyDesc(made))
+        made = described(om, models.description(tensors, tensors, models.image_gears(count)))
+        assert acl.aclmdlGetDynamicHW(made, 0, image) == code
+        assert image.hwCount == (77 if code else 128)
+        ok(acl.aclmdlDestroyDesc(made))
+    assert list(batch.batch)[:3] == [1, 2, 3]
+    assert list(image.hw[1]) == [3, 4]
 
 
 def test_model_memory_outlives_the_loading_thread(om: OmFiles, run: Run) -> None:

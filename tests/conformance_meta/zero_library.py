@@ -9,8 +9,7 @@ import subprocess
 from pathlib import Path
 
 import model  # csrc/abi, on the path by conftest.py
-
-MARKER = "ascendrt_emulator_marker"
+from emit_core import CORE_MARKER
 
 
 def source() -> str:
@@ -19,7 +18,7 @@ def source() -> str:
     Parameters are left out: callers clean up after themselves on every supported architecture.
     """
     tables = model.load()
-    lines = [f"const int {MARKER} = 1;"]
+    lines = [f"const int {CORE_MARKER} = 1;"]
     for function in sorted(tables.functions, key=lambda each: each.name):
         kind = function.ret if function.ret in ("void", "float", "double") else "long long"
         body = "{}" if kind == "void" else "{ return 0; }"
