@@ -181,4 +181,7 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except (subprocess.SubprocessError, ascendrt.AscendrtError, OSError) as problem:
+        sys.exit(f"FAILED: {problem}")

@@ -65,7 +65,9 @@ def test_readme_lists_every_setting() -> None:
         if path.suffix in (".cpp", ".hpp", ".c", ".py") and "gen" not in path.parts
     ]
     read = {
-        name for path in sources for name in re.findall(r'"(ASCENDRT_[A-Z_]+)"', path.read_text())
+        name
+        for path in sources
+        for name in re.findall(r'"(ASCENDRT_[A-Z_]+[A-Z])"', path.read_text())
     }
     table = set(re.findall(r"^\| `(ASCENDRT_[A-Z_]+)`", README.read_text(), re.M))
     assert read, "no source was read"
