@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <unordered_map>
 
 namespace ascendrt::model {
 
@@ -31,6 +32,19 @@ void AttrMap::append(std::string name, AttrValue value) {
 
 bool AttrMap::erase(std::string_view name) {
   return std::erase_if(items_, [&](const Attr& attr) { return attr.name == name; }) > 0;
+}
+
+void AttrMap::keep_last() {
+  std::unordered_map<std::string_view, size_t> last;
+  for (size_t i = 0; i < items_.size(); ++i) last[items_[i].name] = i;
+  if (last.size() == items_.size()) return;
+  std::vector<bool> keep(items_.size(), false);
+  for (const auto& [name, i] : last) keep[i] = true;
+  std::vector<Attr> kept;
+  for (size_t i = 0; i < items_.size(); ++i) {
+    if (keep[i]) kept.push_back(std::move(items_[i]));
+  }
+  items_ = std::move(kept);
 }
 
 namespace {

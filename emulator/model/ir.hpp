@@ -34,6 +34,8 @@ class AttrMap {
   void set(std::string_view name, AttrValue value);  // replaces
   void append(std::string name, AttrValue value);    // caller knows the name is new
   bool erase(std::string_view name);
+  // Of names that append() brought in twice the last one counts, as in every protobuf library.
+  void keep_last();
   const std::vector<Attr>& items() const { return items_; }
   std::vector<Attr>& items() { return items_; }
 

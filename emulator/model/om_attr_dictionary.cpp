@@ -27,6 +27,8 @@ class Expander {
       // Names that do not start with a zero byte are plain.
       if (!attr.name.empty() && attr.name[0] == '\0') expand(attr);
     }
+    // Genuine files hold some names both ways; the plain ones come later and are the newer values.
+    attrs.keep_last();
   }
   void expand(std::vector<TensorDesc>& descs) {
     for (TensorDesc& desc : descs) expand(desc.attrs);

@@ -1,7 +1,5 @@
 // Decoding of ModelDef and ModelTaskDef. Owns: the mapping of fields to the in-memory form.
 #include <algorithm>
-#include <string_view>
-#include <unordered_map>
 #include <utility>
 
 #include "model/om_proto.hpp"
@@ -13,21 +11,6 @@ using wire::Reader;
 
 AttrValue read_attr(Reader r);
 Graph read_graph(Reader r);
-
-// A map may repeat a key; the last one counts, as in every protobuf library.
-void keep_last(AttrMap& attrs) {
-  std::vector<Attr>& items = attrs.items();
-  std::unordered_map<std::string_view, size_t> last;
-  for (size_t i = 0; i < items.size(); ++i) last[items[i].name] = i;
-  if (last.size() == items.size()) return;
-  std::vector<bool> keep(items.size(), false);
-  for (const auto& [name, i] : last) keep[i] = true;
-  std::vector<Attr> kept;
-  for (size_t i = 0; i < items.size(); ++i) {
-    if (keep[i]) kept.push_back(std::move(items[i]));
-  }
-  items = std::move(kept);
-}
 
 void read_map_entry(Reader r, AttrMap& out) {
   std::string name;
@@ -112,7 +95,7 @@ TensorDesc read_desc(Reader r) {
         break;
     }
   }
-  keep_last(desc.attrs);
+  desc.attrs.keep_last();
   return desc;
 }
 
@@ -140,7 +123,7 @@ NamedAttrs read_named(Reader r) {
       read_map_entry(r.message("NamedAttrs.attr"), named.attrs);
     }
   }
-  keep_last(named.attrs);
+  named.attrs.keep_last();
   return named;
 }
 
@@ -387,7 +370,7 @@ Op read_op(Reader r) {
         break;
     }
   }
-  keep_last(op.attrs);
+  op.attrs.keep_last();
   return op;
 }
 
@@ -415,7 +398,7 @@ Graph read_graph(Reader r) {
         break;
     }
   }
-  keep_last(graph.attrs);
+  graph.attrs.keep_last();
   return graph;
 }
 
@@ -445,7 +428,7 @@ void parse_model_def(std::span<const uint8_t> bytes, Model& model) {
         break;
     }
   }
-  keep_last(model.attrs);
+  model.attrs.keep_last();
 }
 
 TaskInfo parse_task_info(std::span<const uint8_t> bytes) {

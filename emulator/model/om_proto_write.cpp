@@ -41,7 +41,11 @@ Writer write_desc(const TensorDesc& desc) {
   Writer shape;
   shape.packed_ints(1, desc.dims);
   out.message(3, shape);
-  out.string(4, desc.layout.empty() ? format_name(desc.format) : desc.layout);
+  if (!desc.layout.empty()) {
+    out.string(4, desc.layout);
+  } else if (desc.format != kFormatUndefined) {
+    out.string(4, format_name(desc.format));
+  }
   write_map(out, 5, desc.attrs);
   out.i64_opt(10, desc.size);
   out.i64_opt(11, desc.weight_size);

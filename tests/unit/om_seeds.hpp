@@ -41,4 +41,7 @@ struct Seed {
 std::vector<Seed> all_seeds();
 Seed seed(const std::string& name);
 
+// Flips every byte of header and first table and checks what the reader makes of it.
+void check_flips(const Seed& seed, const std::vector<int>& patterns);
+
 }  // namespace ascendrt::test

@@ -106,6 +106,16 @@ TEST(om_numbered_attributes_are_expanded) {
   CHECK_EQ(numbered.root()->find_op("relu")->attrs.string_or("mode", "?"), std::string("nearest"));
 }
 
+TEST(om_plain_attributes_win_over_numbered_ones) {
+  Model m = numbered_network();
+  m.graphs[0].ops[3].attrs.append("mode", "linear");
+  const Bytes file = pack({.blocks = {{{0, serialize_model_def(m)}, {1, Bytes(512, 0)}}}});
+  const Model model = load(file);
+  const AttrMap& attrs = model.root()->find_op("relu")->attrs;
+  CHECK_EQ(attrs.string_or("mode", "?"), std::string("linear"));
+  CHECK_EQ(attrs.items().size(), small_network().root()->find_op("relu")->attrs.items().size());
+}
+
 TEST(om_numbered_sub_models_use_the_first_dictionary) {
   const Model m = numbered_network();
   Model later = m;  // own dictionary must be ignored
