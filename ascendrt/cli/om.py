@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
+import shlex
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,7 +24,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     convert = actions.add_parser("convert", help="make an OM file from an ONNX file")
     convert.add_argument("onnx", type=Path, metavar="NET.onnx")
     convert.add_argument("-o", "--output", type=Path, required=True, metavar="NET.om")
-    convert.add_argument("--soc", metavar="NAME", help="chip to build for (default Ascend910B1)")
+    convert.add_argument("--soc", metavar="NAME", help="chip to build for (default: any)")
     convert.add_argument(
         "--input-shape",
         metavar="NAME:1,3,48,192[;NAME:...]",
@@ -64,27 +65,33 @@ def convert_command(options: argparse.Namespace) -> int:
 
 
 def converter_options(options: argparse.Namespace) -> str:
-    """Return the options as the converter wants them: one JSON object."""
-    wanted: dict[str, object] = {}
+    """Return the options as the converter wants them: one `key=value` line each.
+
+    Raises: CommandError for an --input-shape of another form.
+    """
+    words = ["ascendrt", "om", "convert", options.onnx.name]
+    lines = []
     if options.soc:
-        wanted["soc"] = options.soc
+        lines.append(f"soc_version={options.soc}")
+        words += ["--soc", options.soc]
     if options.input_shape:
-        wanted["input_shape"] = parse_shapes(options.input_shape)
-    return json.dumps(wanted)
+        check_shapes(options.input_shape)
+        lines.append(f"input_shape={options.input_shape}")
+        words += ["--input-shape", options.input_shape]
+    lines.append(f"command_line={shlex.join(words)}")
+    if any(not line.isprintable() for line in lines):
+        raise CommandError("names with line breaks or control characters cannot be converted")
+    return "\n".join(lines)
 
 
-def parse_shapes(text: str) -> dict[str, list[int]]:
-    """Parse "a:1,3,224,224;b:1,8". The last colon separates, so names may hold colons.
+def check_shapes(text: str) -> None:
+    """Check the form "a:1,3,224,224;b:1,8". The last colon separates, so names may hold colons.
 
     Raises: CommandError that shows the wanted form.
     """
-    shapes: dict[str, list[int]] = {}
     for part in text.split(";"):
-        name, colon, dims = part.rpartition(":")
-        if not colon or not name or not re.fullmatch(r"\d+(,\d+)*", dims.replace(" ", "")):
+        if not re.fullmatch(r".+:\d+(,\d+)*", part):
             raise CommandError(f"--input-shape: {part!r} is not of the form NAME:1,3,48,192")
-        shapes[name.strip()] = [int(size) for size in dims.split(",")]
-    return shapes
 
 
 def info_command(options: argparse.Namespace) -> int:
