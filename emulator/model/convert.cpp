@@ -10,6 +10,7 @@
 #include <unordered_map>
 
 #include "base/error.hpp"
+#include "gen/soc.inc"
 #include "model/convert_node.hpp"
 #include "model/om_container.hpp"
 #include "model/om_writer.hpp"
@@ -263,6 +264,15 @@ void parse_input_shape(std::string_view text, ConvertOptions& options) {
   }
 }
 
+// A chip or a family of chips that exists: a model for any other could be loaded nowhere.
+void check_soc(std::string_view name) {
+  for (const gen::Soc& soc : gen::kSocs) {
+    if (name == soc.name || name == soc.short_name) return;
+  }
+  bad_option("soc_version: no chip is called '" + std::string(name) +
+             "'; names are like Ascend910B1 or Ascend310P3");
+}
+
 Bytes read_file(const std::string& path) {
   errno = 0;
   std::ifstream file(path, std::ios::binary | std::ios::ate);
@@ -292,6 +302,7 @@ ConvertOptions parse_convert_options(std::string_view text) {
       const std::string_view value =
           equals == std::string_view::npos ? std::string_view{} : line.substr(equals + 1);
       if (key == "soc_version") {
+        check_soc(value);
         options.soc_version = value;
       } else if (key == "input_shape") {
         parse_input_shape(value, options);
