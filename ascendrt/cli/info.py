@@ -42,13 +42,23 @@ def collect() -> dict[str, object]:
         "chosen_because": backend.origin,
         "library_dir": str(backend.directory),
         "libraries": list(backend.libraries),
-        "tried": [str(attempt) for attempt in backend.attempts],
+        "tried": [_attempt(attempt) for attempt in backend.attempts],
         "versions": _versions(),
         "soc": soc_name(),
         "device_count": count,
         "device_problem": problem,
         "devices": [_device(index) for index in range(count)],
         "page_kind": _page_kind(backend),
+    }
+
+
+def _attempt(attempt: _backend.Attempt) -> dict[str, object]:
+    return {
+        "directory": str(attempt.place.directory),
+        "found_by": attempt.place.origin,
+        "library": attempt.library,
+        "reason": attempt.reason,
+        "text": str(attempt),
     }
 
 
@@ -89,12 +99,12 @@ def _page_kind(backend: _backend.Backend) -> str:
 
 def _lines(facts: dict[str, object]) -> list[str]:
     versions = facts["versions"]
-    devices = facts["devices"]
-    assert isinstance(versions, dict) and isinstance(devices, list)
+    devices, attempts = _rows(facts["devices"]), _rows(facts["tried"])
+    assert isinstance(versions, dict)
     lines = [
         f"backend      {facts['backend']} ({facts['chosen_because']})",
         f"libraries    {facts['library_dir']}",
-        *(f"tried        {attempt}" for attempt in _list(facts["tried"])),
+        *(f"tried        {tried['text']}" for tried in attempts if tried["library"]),
         "versions     " + ", ".join(f"{name} {value}" for name, value in versions.items()),
         f"chip         {facts['soc'] or 'unknown'}",
         f"pages        {facts['page_kind']}",
@@ -115,5 +125,5 @@ def _device_line(device: dict[str, object]) -> str:
     return f"  device {device['index']}   {total:.1f} GiB, {free:.1f} GiB free"
 
 
-def _list(value: object) -> list[object]:
-    return list(value) if isinstance(value, list) else []
+def _rows(value: object) -> list[dict[str, object]]:
+    return value if isinstance(value, list) else []
