@@ -45,7 +45,7 @@ class Split:
 
 def load_split() -> Split:
     """The fixed split: one seeded permutation, its last 360 images are held out."""
-    from sklearn.datasets import load_digits  # type: ignore[import-untyped]
+    from sklearn.datasets import load_digits
 
     digits = load_digits()
     order = np.random.default_rng(SEED).permutation(len(digits.target))
