@@ -1,11 +1,10 @@
 // The scheduler as a state machine: no threads, no clock, a driver of a few lines.
-#include "core/scheduler.hpp"
-
 #include <algorithm>
 #include <deque>
 #include <random>
 #include <vector>
 
+#include "core/scheduler.hpp"
 #include "gen/abi.h"
 #include "test.hpp"
 

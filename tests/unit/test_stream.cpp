@@ -1,6 +1,4 @@
 // Streams over the threaded executor: order, waiting, failures, ends. With real threads.
-#include "core/stream.hpp"
-
 #include <atomic>
 #include <numeric>
 #include <string>
@@ -14,6 +12,7 @@
 #include "core/exception_info.hpp"
 #include "core/runtime.hpp"
 #include "core/scheduler.hpp"
+#include "core/stream.hpp"
 #include "core/thread_state.hpp"
 #include "gen/abi.h"
 #include "test.hpp"
@@ -63,10 +62,11 @@ TEST(stream_runs_in_order) {
   const auto stream = scope.stream();
   std::vector<int> log;  // no lock: the stream orders its tasks
   for (int i = 0; i < 5000; ++i) {
-    stream->submit(i % 3 == 0 ? Engine::kCube : Engine::kHostToDevice, "log", [&log, i]() -> base::Code {
-      log.push_back(i);
-      return 0;
-    });
+    stream->submit(i % 3 == 0 ? Engine::kCube : Engine::kHostToDevice, "log",
+                   [&log, i]() -> base::Code {
+                     log.push_back(i);
+                     return 0;
+                   });
   }
   CHECK_EQ(stream->synchronize(-1), 0);
   CHECK_EQ(log.size(), size_t{5000});
@@ -131,7 +131,8 @@ TEST(stream_blocked_for_ever_can_be_left) {
   end(stream, false);
   CHECK(clock::now_ns() - start < 1000 * kMs);
   CHECK(stream->idle());
-  CHECK_THROWS_CODE(stream->submit(Engine::kCube, "late", sleeping(0)), ACL_ERROR_RT_INVALID_HANDLE);
+  CHECK_THROWS_CODE(stream->submit(Engine::kCube, "late", sleeping(0)),
+                    ACL_ERROR_RT_INVALID_HANDLE);
 }
 
 TEST(stream_tear_down_frees_a_synchronizing_thread) {
@@ -162,7 +163,9 @@ TEST(stream_full_queue_blocks_the_submitter) {
       ++submitted;
     }
   });
-  clock::sleep_ns(30 * kMs);
+  const int64_t limit = clock::now_ns() + 20'000 * kMs;
+  while (submitted < depth && clock::now_ns() < limit) clock::sleep_ns(kMs);
+  clock::sleep_ns(5 * kMs);
   CHECK_EQ(submitted.load(), depth);
   event->record(*scope.context->default_stream());
   submitter.join();
