@@ -45,29 +45,14 @@ size_t art_emu_aclGetCompileoptSize(aclCompileOpt opt) {
   abi::stub_called(ApiId::aclGetCompileoptSize);
   return {};
 }
-aclError art_emu_aclmdlExecute(uint32_t modelId, const aclmdlDataset *input, aclmdlDataset *output) {
-  return abi::stub_status(ApiId::aclmdlExecute);
-}
-aclError art_emu_aclmdlExecuteAsync(uint32_t modelId, const aclmdlDataset *input, aclmdlDataset *output, aclrtStream stream) {
-  return abi::stub_status(ApiId::aclmdlExecuteAsync);
-}
 aclError art_emu_aclmdlFinalizeDump(void) {
   return abi::stub_status(ApiId::aclmdlFinalizeDump);
 }
 aclError art_emu_aclmdlInitDump(void) {
   return abi::stub_status(ApiId::aclmdlInitDump);
 }
-aclError art_emu_aclmdlLoadFromFile(const char *modelPath, uint32_t *modelId) {
-  return abi::stub_status(ApiId::aclmdlLoadFromFile);
-}
-aclError art_emu_aclmdlLoadFromMem(const void *model, size_t modelSize, uint32_t *modelId) {
-  return abi::stub_status(ApiId::aclmdlLoadFromMem);
-}
 aclError art_emu_aclmdlSetDump(const char *dumpCfgPath) {
   return abi::stub_status(ApiId::aclmdlSetDump);
-}
-aclError art_emu_aclmdlUnload(uint32_t modelId) {
-  return abi::stub_status(ApiId::aclmdlUnload);
 }
 aclError art_emu_aclopCompileAndExecute(const char *opType, int numInputs, const aclTensorDesc *const inputDesc[], const aclDataBuffer *const inputs[], int numOutputs, const aclTensorDesc *const outputDesc[], aclDataBuffer *const outputs[], const aclopAttr *attr, aclopEngineType engineType, aclopCompileType compileFlag, const char *opPath, aclrtStream stream) {
   return abi::stub_status(ApiId::aclopCompileAndExecute);

@@ -1,0 +1,253 @@
+// Entries: loading models onto the device, running and unloading them.
+// Must never: run anything itself, or hold a data buffer longer than the call.
+#include <cstring>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "abi/model_desc.hpp"
+#include "abi/model_objects.hpp"
+#include "core/runtime.hpp"
+#include "core/stream.hpp"
+#include "gen/prototypes.h"
+#include "memory/memory.hpp"
+#include "model/loaded.hpp"
+#include "model/om_reader.hpp"
+
+namespace ascendrt::abi {
+namespace {
+
+using LoadedPtr = std::shared_ptr<model::LoadedModel>;
+
+// Failures of the graph engine are not stored as a thread's last error.
+[[noreturn]] void refuse_model(base::Code code, const std::string& text) {
+  base::fail(code, text, base::Layer::kAcl);
+}
+
+// Steps in the order in which the real library finds faults; the type probe has passed.
+void load(const model::OmSource& source, model::Entry entry, const model::ModelMemory& memory,
+          uint32_t* id) {
+  check_not_null(id, "modelId");
+  source.check_header(entry);
+  if (!source.is_dynamic()) check_initialised();
+  model::Model content = source.read(core::runtime().soc().name);
+  *id = model::registry().add(model::DeviceModel::load(std::move(content), memory));
+}
+
+LoadedPtr find_model(uint32_t id) {
+  LoadedPtr loaded = model::registry().find(id);
+  if (loaded == nullptr) {
+    refuse_model(ACL_ERROR_GE_EXEC_MODEL_ID_INVALID,
+                 "model id " + std::to_string(id) +
+                     " is not loaded: it was unloaded, or never came from a load call");
+  }
+  return loaded;
+}
+
+std::vector<base::Ref<DataBuffer>> buffers_of(const Dataset& dataset, const char* argument) {
+  std::vector<base::Ref<DataBuffer>> out;
+  for (size_t i = 0; i < dataset.entries.size(); ++i) {
+    out.push_back(base::handles().get<DataBuffer>(dataset.entries[i].buffer));
+    if (!out.back()) {
+      refuse_argument(std::string("argument ") + argument + ": data buffer " + std::to_string(i) +
+                      " is none or was destroyed");
+    }
+  }
+  return out;
+}
+
+// Output buffers without memory get some, which the client frees. Taken back when the call fails.
+class MissingOutputs {
+ public:
+  void allocate(const LoadedPtr& loaded, const std::vector<base::Ref<DataBuffer>>& outputs) {
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      if (outputs[i]->data != nullptr) continue;
+      if (loaded == nullptr || i >= loaded->model.outputs.size()) {
+        refuse_argument("output " + std::to_string(i) +
+                        " has no memory, and no loaded model tells how much it needs");
+      }
+      const auto size = static_cast<size_t>(loaded->model.outputs[i].size);
+      const auto& device = model::DeviceModel::of(*loaded).context().device();
+      outputs[i]->data = memory::allocate_device(device.index(), std::max<size_t>(size, 1),
+                                                 ACL_MEM_MALLOC_HUGE_FIRST);
+      outputs[i]->size = size;
+      made_.push_back(outputs[i]);
+    }
+  }
+  void keep() { made_.clear(); }
+  ~MissingOutputs() {
+    for (const auto& buffer : made_) {
+      try {
+        memory::free_device(std::exchange(buffer->data, nullptr));
+      } catch (const base::Error&) {  // the device was reset meanwhile
+      }
+      buffer->size = 0;
+    }
+  }
+
+ private:
+  std::vector<base::Ref<DataBuffer>> made_;
+};
+
+// src: rules S9: a shortfall of up to 64 bytes is tolerated; larger buffers are fine.
+constexpr uint64_t kTolerance = 64;
+
+std::vector<model::DeviceBuffer> check_buffers(const std::vector<model::IoDesc>& expected,
+                                               const std::vector<base::Ref<DataBuffer>>& given,
+                                               const char* what) {
+  if (given.size() != expected.size()) {
+    refuse_model(ACL_ERROR_GE_FAILURE, "the dataset has " + std::to_string(given.size()) + " " +
+                                           what + "s, the model has " +
+                                           std::to_string(expected.size()));
+  }
+  std::vector<model::DeviceBuffer> out;
+  for (size_t i = 0; i < given.size(); ++i) {
+    if (given[i]->size + kTolerance < expected[i].size) {
+      refuse_model(ACL_ERROR_GE_FAILURE,
+                   std::string(what) + " " + std::to_string(i) + " ('" + expected[i].name +
+                       "') has a buffer of " + std::to_string(given[i]->size) +
+                       " bytes, the model needs " + std::to_string(expected[i].size));
+    }
+    out.push_back({given[i]->data, given[i]->size});
+  }
+  return out;
+}
+
+void check_computable(const model::LoadedModel& loaded) {
+  const auto& missing = model::DeviceModel::of(loaded).program().missing();
+  if (missing.empty()) return;
+  constexpr size_t kShown = 20;
+  std::string text = "model " + std::to_string(loaded.id) + " cannot be computed, " +
+                     std::to_string(missing.size()) + " of its operators are not emulated:";
+  for (size_t i = 0; i < missing.size() && i < kShown; ++i) text += "\n  " + missing[i];
+  if (missing.size() > kShown) text += "\n  ...";
+  refuse_model(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, text);
+}
+
+void check_use(const model::LoadedModel& loaded, model::DeviceModel::Use use) {
+  if (model::DeviceModel::of(loaded).admits(use)) return;
+  refuse_model(ACL_ERROR_GE_FAILURE,
+               "model " + std::to_string(loaded.id) +
+                   " was run by both aclmdlExecute and aclmdlExecuteAsync; one model id takes one "
+                   "of them, load the file twice to use both");
+}
+
+struct Request {
+  LoadedPtr loaded;
+  model::Buffers buffers;
+};
+
+Request prepare(uint32_t id, const aclmdlDataset* input, aclmdlDataset* output,
+                model::DeviceModel::Use use, MissingOutputs* missing) {
+  const auto in = live<Dataset>(input, "input");
+  const auto out = live<Dataset>(output, "output");
+  const auto inputs = buffers_of(*in, "input");
+  const auto outputs = buffers_of(*out, "output");
+  if (missing != nullptr) missing->allocate(model::registry().find(id), outputs);
+  check_initialised();
+  Request request{find_model(id), {}};
+  const model::Model& described = request.loaded->model;
+  request.buffers.inputs = check_buffers(described.inputs, inputs, "input");
+  request.buffers.outputs = check_buffers(described.outputs, outputs, "output");
+  check_computable(*request.loaded);
+  check_use(*request.loaded, use);
+  return request;
+}
+
+// A tensor desc on some input makes the call describe the outputs.
+void describe_outputs(const Dataset& input, Dataset& output, const model::Model& described) {
+  bool wanted = false;
+  for (const auto& entry : input.entries) wanted = wanted || static_cast<bool>(entry.desc);
+  if (!wanted) return;
+  for (size_t i = 0; i < output.entries.size(); ++i) {
+    auto& desc = output.entries[i].desc;
+    if (!desc) {
+      desc = base::make_ref<TensorDesc>();
+      base::handles().insert(desc);
+    }
+    const model::IoDesc& io = described.outputs[i];
+    desc->fields.dtype = static_cast<aclDataType>(io.dtype);
+    desc->fields.format = static_cast<aclFormat>(io.format);
+    desc->fields.dims = io.dims;
+  }
+}
+
+void execute(uint32_t id, const aclmdlDataset* input, aclmdlDataset* output) {
+  MissingOutputs missing;
+  Request request = prepare(id, input, output, model::DeviceModel::Use::kBlocking, &missing);
+  model::DeviceModel::of(*request.loaded).execute(*request.loaded, std::move(request.buffers));
+  missing.keep();
+  describe_outputs(*live<Dataset>(input, "input"), *live<Dataset>(output, "output"),
+                   request.loaded->model);
+}
+
+void execute_async(uint32_t id, const aclmdlDataset* input, aclmdlDataset* output,
+                   aclrtStream stream) {
+  Request request = prepare(id, input, output, model::DeviceModel::Use::kOnStream, nullptr);
+  const auto target = core::resolve_stream_of_current(stream);
+  model::DeviceModel::of(*request.loaded)
+      .submit(request.loaded, *target, std::move(request.buffers));
+}
+
+}  // namespace
+}  // namespace ascendrt::abi
+
+using namespace ascendrt;       // NOLINT(google-build-using-namespace)
+using namespace ascendrt::abi;  // NOLINT(google-build-using-namespace)
+
+extern "C" {
+
+aclError art_emu_aclmdlLoadFromFile(const char* modelPath, uint32_t* modelId) {
+  return call<ApiId::aclmdlLoadFromFile>([&] {
+    check_not_null(modelPath, "modelPath");
+    load(model::OmSource::from_file(modelPath), model::Entry::kLoadFile, {}, modelId);
+  });
+}
+
+aclError art_emu_aclmdlLoadFromMem(const void* model, size_t modelSize, uint32_t* modelId) {
+  return call<ApiId::aclmdlLoadFromMem>([&] {
+    check_not_null(model, "model");
+    check_positive(modelSize, "modelSize");
+    load(model::OmSource::from_memory(model, modelSize), model::Entry::kLoadMemory, {}, modelId);
+  });
+}
+
+aclError art_emu_aclmdlLoadFromFileWithMem(const char* modelPath, uint32_t* modelId, void* workPtr,
+                                           size_t workSize, void* weightPtr, size_t weightSize) {
+  return call<ApiId::aclmdlLoadFromFileWithMem>([&] {
+    check_not_null(modelPath, "modelPath");
+    load(model::OmSource::from_file(modelPath), model::Entry::kLoadFile,
+         {workPtr, workSize, weightPtr, weightSize}, modelId);
+  });
+}
+
+aclError art_emu_aclmdlLoadFromMemWithMem(const void* model, size_t modelSize, uint32_t* modelId,
+                                          void* workPtr, size_t workSize, void* weightPtr,
+                                          size_t weightSize) {
+  return call<ApiId::aclmdlLoadFromMemWithMem>([&] {
+    check_not_null(model, "model");
+    check_positive(modelSize, "modelSize");
+    load(model::OmSource::from_memory(model, modelSize), model::Entry::kLoadMemory,
+         {workPtr, workSize, weightPtr, weightSize}, modelId);
+  });
+}
+
+// Executions that are queued keep the model until they are done. aclInit is not needed here.
+aclError art_emu_aclmdlUnload(uint32_t modelId) {
+  return call<ApiId::aclmdlUnload>([&] {
+    find_model(modelId);
+    model::registry().remove(modelId);
+  });
+}
+
+aclError art_emu_aclmdlExecute(uint32_t modelId, const aclmdlDataset* input,
+                               aclmdlDataset* output) {
+  return call<ApiId::aclmdlExecute>([&] { execute(modelId, input, output); });
+}
+
+aclError art_emu_aclmdlExecuteAsync(uint32_t modelId, const aclmdlDataset* input,
+                                    aclmdlDataset* output, aclrtStream stream) {
+  return call<ApiId::aclmdlExecuteAsync>([&] { execute_async(modelId, input, output, stream); });
+}
+
+}  // extern "C"

@@ -1,0 +1,244 @@
+// Owns: loading onto a device and the task bodies of executions.
+// Must never: touch client memory but through memory::view, and only inside tasks.
+#include "model/loaded.hpp"
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+#include "base/config.hpp"
+#include "base/error.hpp"
+#include "core/device.hpp"
+#include "memory/memory.hpp"
+#include "model/om_container.hpp"
+
+namespace ascendrt::model {
+namespace {
+
+// Threads that share the items of one kernel; helpers are started by the first large kernel.
+ops::Workers& workers() {
+  static auto* const shared = [] {
+    const unsigned cores = std::max(1U, std::thread::hardware_concurrency());
+    const auto count = base::env_int("ASCENDRT_COMPUTE_THREADS", std::min(cores, 16U), 1, 256);
+    return new ops::Workers(static_cast<int>(count));  // leaked: threads may outlive main
+  }();
+  return *shared;
+}
+
+bool is_device_memory(const void* address) {
+  return memory::locate(address).place == memory::Place::kDevice;
+}
+
+[[noreturn]] void fail_run(const std::string& text) {
+  base::fail(ACL_ERROR_RT_MODEL_EXECUTE, text);
+}
+
+core::Engine engine_of(const Step& step) {
+  const std::string_view type = step.type;
+  const bool cube = type == "Conv2D" || type.find("MatMul") != std::string_view::npos;
+  return cube ? core::Engine::kCube : core::Engine::kVector;
+}
+
+}  // namespace
+
+struct DeviceModel::Execution {
+  const DeviceModel& model;
+  uint32_t id;
+  Buffers buffers;
+  std::shared_ptr<const LoadedModel> keep;  // empty for blocking executions: the caller waits
+  Frame frame;
+  std::atomic<bool> failed{false};
+
+  // Runs a part unless an earlier one failed. Every failure is the run's: the device would report
+  // no more than that, the text says what it was.
+  template <class F>
+  base::Code guard(F&& part) {
+    if (failed.load(std::memory_order_relaxed)) return 0;
+    try {
+      part();
+      return 0;
+    } catch (const base::Error& error) {
+      failed.store(true, std::memory_order_relaxed);
+      fail_run("model " + std::to_string(id) + ": " + error.text);
+    } catch (const std::exception& error) {
+      failed.store(true, std::memory_order_relaxed);
+      fail_run("model " + std::to_string(id) + ": " + error.what());
+    }
+  }
+
+  std::vector<HostBuffer> view(const std::vector<DeviceBuffer>& list, const char* what,
+                               int64_t (*bytes)(const Program&, size_t)) const;
+};
+
+// Only the bytes the model uses are looked at: a data buffer may claim more than was allocated.
+std::vector<HostBuffer> DeviceModel::Execution::view(const std::vector<DeviceBuffer>& list,
+                                                     const char* what,
+                                                     int64_t (*bytes)(const Program&,
+                                                                      size_t)) const {
+  std::vector<HostBuffer> out;
+  for (size_t i = 0; i < list.size(); ++i) {
+    const uint64_t used = std::min(list[i].size, static_cast<uint64_t>(bytes(model.program_, i)));
+    const auto place = memory::locate(list[i].address).place;
+    const bool reachable =
+        place == memory::Place::kDevice || (place == memory::Place::kPinned && memory::open_mode());
+    if (!reachable && used > 0) {
+      base::fail(ACL_ERROR_RT_PARAM_INVALID,
+                 std::string(what) + " " + std::to_string(i) +
+                     " is no device memory; allocate it with aclrtMalloc and copy to it");
+    }
+    out.push_back({used > 0 ? memory::view(list[i].address, used) : nullptr, used});
+  }
+  return out;
+}
+
+std::shared_ptr<LoadedModel> DeviceModel::load(Model model, const ModelMemory& memory) {
+  auto loaded = std::make_shared<LoadedModel>();
+  loaded->model = std::move(model);
+  std::unique_ptr<DeviceModel> device(new DeviceModel(loaded->model, memory));
+  loaded->model.weights = {};
+  loaded->executor = std::move(device);
+  return loaded;
+}
+
+DeviceModel::DeviceModel(const Model& model, const ModelMemory& memory)
+    : context_(core::current_context()), program_(Program::compile(model)) {
+  try {
+    turn_ = core::Event::create(core::EventKind::kEx, 0);
+    base::handles().remove<core::Event>(turn_->handle());  // nobody outside may know it
+    place_weights(model, memory);
+    place_work(model, memory);
+  } catch (...) {
+    for (void* block : owned_) memory::free_device(block);
+    throw;
+  }
+}
+
+DeviceModel::~DeviceModel() {
+  try {
+    if (stream_) {
+      base::handles().remove<core::Stream>(stream_->handle());
+      stream_->shut_down(true);
+    }
+    for (void* block : owned_) memory::free_device(block);
+  } catch (const base::Error&) {  // the device was reset: its memory is gone already
+  }
+}
+
+void* DeviceModel::allocate(uint64_t bytes) {
+  void* block =
+      memory::allocate_device(context_->device().index(), bytes, ACL_MEM_MALLOC_HUGE_FIRST);
+  owned_.push_back(block);
+  return block;
+}
+
+namespace {
+
+// The caller's block, or null when there is none. Too small is refused, whatever the model needs.
+void* given_block(const char* what, void* block, uint64_t size, uint64_t needed) {
+  if (block == nullptr) return nullptr;
+  if (size < needed) {
+    fail_model(kGeParamInvalid, std::string(what) + " block has " + std::to_string(size) +
+                                    " bytes, the model needs " + std::to_string(needed) +
+                                    " (aclmdlQuerySize)");
+  }
+  if (!is_device_memory(block)) {
+    fail_model(kGeParamInvalid, std::string(what) + " block is no device memory");
+  }
+  return block;
+}
+
+}  // namespace
+
+void DeviceModel::place_weights(const Model& model, const ModelMemory& memory) {
+  weight_bytes_ = model.weights.bytes.size();
+  weights_ = given_block("weight", memory.weights, memory.weight_bytes, weight_bytes_);
+  if (weight_bytes_ == 0) return;
+  if (weights_ == nullptr) weights_ = allocate(weight_bytes_);
+  memory::copy(weights_, model.weights.bytes.data(), weight_bytes_);
+}
+
+// Files of other compilers record the work area of their own plan. The caller's block is accepted
+// by that size; when the program here needs more, it gets a block of its own.
+void DeviceModel::place_work(const Model& model, const ModelMemory& memory) {
+  const auto needed = static_cast<uint64_t>(program_.work_bytes());
+  work_ = given_block("work", memory.work, memory.work_bytes, model.task_info.memory_size);
+  if (work_ != nullptr && memory.work_bytes >= needed) return;
+  work_ = needed > 0 ? allocate(needed) : nullptr;
+}
+
+bool DeviceModel::admits(Use use) {
+  uint8_t before = 255;
+  const auto wanted = static_cast<uint8_t>(use);
+  return use_.compare_exchange_strong(before, wanted) || before == wanted;
+}
+
+core::Stream& DeviceModel::own_stream() {
+  const std::lock_guard lock(stream_mutex_);
+  if (!stream_) stream_ = core::Stream::create(context_, 0, 0);
+  return *stream_;
+}
+
+void DeviceModel::execute(const LoadedModel& loaded, Buffers buffers) {
+  core::Stream& stream = own_stream();
+  const ExecutionPtr execution(new Execution{*this, loaded.id, std::move(buffers), nullptr, {}});
+  try {
+    queue(stream, execution);
+  } catch (...) {
+    stream.synchronize(-1);  // tasks that were queued point into this model
+    throw;
+  }
+  stream.synchronize_or_raise(-1);
+}
+
+void DeviceModel::submit(const std::shared_ptr<const LoadedModel>& loaded, core::Stream& stream,
+                         Buffers buffers) {
+  queue(stream, ExecutionPtr(new Execution{*this, loaded->id, std::move(buffers), loaded, {}}));
+}
+
+void DeviceModel::queue(core::Stream& stream, const ExecutionPtr& execution) {
+  const std::lock_guard lock(submit_mutex_);
+  turn_->wait(stream, 0);
+  try {
+    stream.submit(core::Engine::kVector, "ModelInput",
+                  [this, execution] { return execution->guard([&] { begin(*execution); }); });
+    for (size_t i = 0; i < program_.steps().size(); ++i) {
+      const Step& step = program_.steps()[i];
+      stream.submit(engine_of(step), step.type, [this, execution, i] {
+        return execution->guard([&] { program_.run_step(execution->frame, i, workers()); });
+      });
+    }
+    stream.submit(core::Engine::kVector, "ModelOutput",
+                  [this, execution] { return execution->guard([&] { end(*execution); }); });
+  } catch (...) {
+    // What is queued does nothing any more; the mark behind it still keeps the turns in order,
+    // unless the stream takes nothing at all, and then it has dropped its tasks.
+    execution->failed.store(true, std::memory_order_relaxed);
+    try {
+      turn_->record(stream);
+    } catch (const base::Error&) {  // the first failure is the one to tell
+    }
+    throw;
+  }
+  turn_->record(stream);
+}
+
+void DeviceModel::begin(Execution& execution) const {
+  const auto bytes = [](const Program& p, size_t i) { return p.inputs()[i].bytes; };
+  const auto inputs = execution.view(execution.buffers.inputs, "input", bytes);
+  const auto work_bytes = static_cast<uint64_t>(program_.work_bytes());
+  if (work_bytes > 0) {
+    execution.frame.work = static_cast<char*>(memory::view(work_, work_bytes));
+  }
+  if (weight_bytes_ > 0) {
+    execution.frame.weights = static_cast<const char*>(memory::view(weights_, weight_bytes_));
+  }
+  program_.load_inputs(execution.frame, inputs);
+}
+
+void DeviceModel::end(Execution& execution) const {
+  const auto bytes = [](const Program& p, size_t i) { return p.outputs()[i].bytes; };
+  program_.store_outputs(execution.frame,
+                         execution.view(execution.buffers.outputs, "output", bytes));
+}
+
+}  // namespace ascendrt::model

@@ -1,0 +1,95 @@
+// A model on a device: its memory, its compiled program and the tasks of its executions.
+// Owns: the device memory it allocated and the stream of blocking executions. Must never: check
+// what only the ABI promises (datasets, argument order); that is in abi/model_exec.cpp.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "base/ref.hpp"
+#include "core/context.hpp"
+#include "core/event.hpp"
+#include "core/stream.hpp"
+#include "model/program.hpp"
+#include "model/registry.hpp"
+
+namespace ascendrt::model {
+
+// Blocks of the caller for a model's work area and weights; null: the model allocates them.
+struct ModelMemory {
+  void* work = nullptr;
+  uint64_t work_bytes = 0;
+  void* weights = nullptr;
+  uint64_t weight_bytes = 0;
+};
+
+// A buffer of one execution, by device address.
+struct DeviceBuffer {
+  void* address = nullptr;
+  uint64_t size = 0;
+};
+
+struct Buffers {
+  std::vector<DeviceBuffer> inputs;
+  std::vector<DeviceBuffer> outputs;
+};
+
+// Note [Executions of one model]: a model has one work area, so its executions take turns. The turn
+// is taken on the device: an execution's first task waits for the event recorded behind the one
+// before, so a thread that submits never waits for another stream. Executions of one stream are
+// ordered anyhow. The lock that keeps two submitters apart is held while tasks are queued; a full
+// queue then holds up other submitters of the same model, but no task ever needs that lock.
+class DeviceModel final : public ExecutorBase {
+ public:
+  // Loads onto the device of the current context; weights are copied there and given up by `model`.
+  // Raises 107002, 145000 (a given block is too small or no device memory), 207001.
+  static std::shared_ptr<LoadedModel> load(Model model, const ModelMemory& memory);
+  ~DeviceModel() override;
+
+  static DeviceModel& of(const LoadedModel& loaded) {
+    return static_cast<DeviceModel&>(*loaded.executor);
+  }
+
+  const Program& program() const { return program_; }
+  core::Context& context() const { return *context_; }
+
+  enum class Use : uint8_t { kBlocking, kOnStream };
+  // The first use decides; false when the model was used in the other way before.
+  bool admits(Use use);
+
+  // Runs on the model's own stream and waits. Raises 507011 with the reason when it fails.
+  void execute(const LoadedModel& loaded, Buffers buffers);
+  // Queues the execution; the model lives until it is done. Failures stay with the stream.
+  void submit(const std::shared_ptr<const LoadedModel>& loaded, core::Stream& stream,
+              Buffers buffers);
+
+ private:
+  struct Execution;
+  using ExecutionPtr = std::shared_ptr<Execution>;
+
+  DeviceModel(const Model& model, const ModelMemory& memory);
+  void place_weights(const Model& model, const ModelMemory& memory);
+  void place_work(const Model& model, const ModelMemory& memory);
+  void* allocate(uint64_t bytes);
+  core::Stream& own_stream();
+  void queue(core::Stream& stream, const ExecutionPtr& execution);
+  void begin(Execution& execution) const;
+  void end(Execution& execution) const;
+
+  base::Ref<core::Context> context_;
+  Program program_;
+  void* work_ = nullptr;
+  void* weights_ = nullptr;
+  uint64_t weight_bytes_ = 0;
+  std::vector<void*> owned_;
+  base::Ref<core::Event> turn_;    // recorded behind every execution
+  std::atomic<uint8_t> use_{255};  // 255: not used yet
+  std::mutex submit_mutex_;        // Note [Executions of one model]
+  std::mutex stream_mutex_;
+  base::Ref<core::Stream> stream_;  // of blocking executions, made at the first one
+};
+
+}  // namespace ascendrt::model
