@@ -130,7 +130,7 @@ std::string short_name(const ModelDesc& desc, Direction direction, size_t index)
   const auto taken = [&](const model::IoDesc& io) { return io.name == stand_in; };
   while (std::any_of(desc.inputs.begin(), desc.inputs.end(), taken) ||
          std::any_of(desc.outputs.begin(), desc.outputs.end(), taken)) {
-    stand_in += "_";
+    stand_in += '_';
   }
   return stand_in;
 }

@@ -219,7 +219,7 @@ base::Ref<HostQueue> queue_of(uint64_t thread) {
   const std::lock_guard lock(all.mutex);
   const auto found = all.reporters.find(thread);
   if (found == all.reporters.end()) return nullptr;
-  const auto queue = found->second.queue;
+  auto queue = found->second.queue;
   if (found->second.streams > 0 || executor().has_items(*queue)) return queue;
   all.reporters.erase(found);
   return nullptr;

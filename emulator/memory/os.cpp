@@ -147,7 +147,8 @@ bool commit(std::byte* start, uint64_t bytes) {
 
 void decommit(std::byte* start, uint64_t bytes) {
   // One call drops the pages, their locks and the access.
-  mmap(start, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+  [[maybe_unused]] const void* same_place =
+      mmap(start, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 }
 
 bool lock_on_touch(std::byte* start, uint64_t bytes) {

@@ -7,7 +7,7 @@
 namespace ascendrt::memory {
 
 std::string size_text(uint64_t bytes) {
-  const std::string exact = std::to_string(bytes) + " bytes";
+  std::string exact = std::to_string(bytes) + " bytes";
   if (bytes < 1024) return exact;
   const auto unit = static_cast<unsigned>(std::bit_width(bytes) - 1) / 10;
   std::array<char, 32> rounded{};

@@ -107,8 +107,8 @@ void Converter::check_nodes() const {
 Dims Converter::fixed_dims(const onnx::GraphInput& input) const {
   const auto given = options_.input_shape.find(input.name);
   if (!input.has_shape && given == options_.input_shape.end()) {
-    refuse("input '" + input.name + "' has no shape in the file; give one: input_shape=" +
-           input.name + ":1,3,224,224");
+    refuse("input '" + input.name +
+           "' has no shape in the file; give one: input_shape=" + input.name + ":1,3,224,224");
   }
   Dims dims = input.dims;
   if (given != options_.input_shape.end()) {

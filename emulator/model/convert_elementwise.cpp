@@ -58,8 +58,7 @@ Values same(const NodeCall& call) {
 
 Values with_float(const NodeCall& call, const char* type, const char* attribute, const char* ge,
                   float fallback) {
-  return call.make(type, {call.in(0)},
-                   attributes({{ge, call.node.float_or(attribute, fallback)}}));
+  return call.make(type, {call.in(0)}, attributes({{ge, call.node.float_or(attribute, fallback)}}));
 }
 
 Values leaky_relu(const NodeCall& call) {
@@ -107,9 +106,9 @@ std::optional<GraphValue> bound(const NodeCall& call, const char* attribute, siz
 Values clip(const NodeCall& call) {
   const auto low = bound(call, "min", 1);
   const auto high = bound(call, "max", 2);
-  if (low && high) return call.make("ClipByValue", {call.in(0), *low, *high});
-  if (low) return call.make("Maximum", {call.in(0), *low});
-  if (high) return call.make("Minimum", {call.in(0), *high});
+  if (low && high) return call.make("ClipByValue", {call.in(0), low, high});
+  if (low) return call.make("Maximum", {call.in(0), low});
+  if (high) return call.make("Minimum", {call.in(0), high});
   return {call.in(0)};
 }
 

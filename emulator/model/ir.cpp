@@ -98,7 +98,8 @@ std::string AttrMap::string_or(std::string_view name, std::string_view fallback)
 }
 std::vector<int64_t> AttrMap::ints_or(std::string_view name, std::vector<int64_t> fallback) const {
   const auto* value = get_ints(name);
-  return value == nullptr ? std::move(fallback) : *value;
+  if (value != nullptr) return *value;
+  return fallback;
 }
 
 bool AttrMap::operator==(const AttrMap& other) const {

@@ -159,7 +159,7 @@ class ContentReader {
     if (bytes.empty() || model.gears.kind != GearKind::kNone) return;
     try {
       model.gears = parse_inout_info(bytes).gears;
-    } catch (const wire::Malformed&) {
+    } catch (const wire::Malformed&) {  // NOLINT(bugprone-empty-catch)
       // Loading does not need it, and real loaders do not look at it.
     }
   }

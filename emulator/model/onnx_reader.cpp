@@ -64,8 +64,8 @@ void check_tensor(const TensorData& tensor) {
     refuse(who + " has a type or a shape that cannot be used");
   }
   if (static_cast<uint64_t>(*size) != tensor.bytes.size()) {
-    refuse(who + " holds " + std::to_string(tensor.bytes.size()) + " bytes, its shape and type need " +
-           std::to_string(*size));
+    refuse(who + " holds " + std::to_string(tensor.bytes.size()) +
+           " bytes, its shape and type need " + std::to_string(*size));
   }
 }
 
@@ -173,8 +173,9 @@ Attribute read_attribute(wire::Reader r) {
     }
   }
   // The declared type tells an empty list from nothing, and a 0 that was left out.
-  constexpr Kind kByType[] = {Kind::kOther,  Kind::kFloat, Kind::kInt,  Kind::kString, Kind::kTensor,
-                              Kind::kOther,  Kind::kFloats, Kind::kInts, Kind::kStrings};
+  constexpr Kind kByType[] = {Kind::kOther,  Kind::kFloat,  Kind::kInt,
+                              Kind::kString, Kind::kTensor, Kind::kOther,
+                              Kind::kFloats, Kind::kInts,   Kind::kStrings};
   if (type > 0) a.kind = type < 9 ? kByType[type] : Kind::kOther;
   if (a.kind == Kind::kTensor && !a.tensor) refuse("attribute '" + a.name + "' holds no tensor");
   return a;
@@ -306,8 +307,9 @@ void read_model(wire::Reader r, File& file) {
         read_opset(r.message("OperatorSetIdProto"), file);
         break;
       case 25:
-        refuse("the model defines functions of its own, which cannot be converted; inline them "
-               "first (onnx.inliner.inline_local_functions)");
+        refuse(
+            "the model defines functions of its own, which cannot be converted; inline them "
+            "first (onnx.inliner.inline_local_functions)");
       default:
         break;
     }
@@ -342,12 +344,13 @@ std::string Node::string_or(std::string_view attribute, std::string_view fallbac
 std::vector<int64_t> Node::ints_or(std::string_view attribute,
                                    std::vector<int64_t> fallback) const {
   const Attribute* a = find(attribute);
-  return a != nullptr && a->kind == Attribute::Kind::kInts ? a->ints : std::move(fallback);
+  if (a != nullptr && a->kind == Attribute::Kind::kInts) return a->ints;
+  return fallback;
 }
 
 int32_t dtype_from_onnx(int64_t type) {
-  constexpr int32_t kTypes[] = {kUndefined, kFloat, kUint8,  kInt8,   kUint16, kInt16,
-                                kInt32,     kInt64, kString, kBool,   kFloat16, kDouble,
+  constexpr int32_t kTypes[] = {kUndefined, kFloat,  kUint8,     kInt8,       kUint16,  kInt16,
+                                kInt32,     kInt64,  kString,    kBool,       kFloat16, kDouble,
                                 kUint32,    kUint64, kComplex64, kComplex128, kBfloat16};
   const auto count = static_cast<int64_t>(std::size(kTypes));
   return type > 0 && type < count ? kTypes[type] : static_cast<int32_t>(kUndefined);
