@@ -12,6 +12,7 @@
 #include "core/stream.hpp"
 #include "core/thread_state.hpp"
 #include "gen/abi.h"
+#include "memory/memory.hpp"
 
 namespace ascendrt::core {
 namespace {
@@ -32,6 +33,7 @@ Context::Context(Device& device, bool primary)
     : device_(device), primary_(primary), id_(next_id()) {}
 
 base::Ref<Context> Context::create(Device& device, bool primary) {
+  memory::open_device(device.index());
   base::Ref<Context> context(new Context(device, primary));
   // The default stream first: when no stream id is left, no handle has been given out yet.
   auto stream = Stream::create_default(context);

@@ -64,6 +64,20 @@ Arena& arena_of(const void* address) {
 
 }  // namespace
 
+void open_device(int32_t device) {
+  try {
+    machine().arena(device);
+  } catch (const base::Error& error) {
+    // Wrong settings keep their own code.
+    if (error.code != ACL_ERROR_RT_MEMORY_ALLOCATION &&
+        error.code != ACL_ERROR_RT_DRV_INTERNAL_ERROR) {
+      throw;
+    }
+    base::fail(ACL_ERROR_RT_DEV_SETUP_ERROR,
+               "device " + std::to_string(device) + " cannot be opened: " + error.text);
+  }
+}
+
 Location locate(const void* address) {
   const Machine* all = machine_or_null();
   if (all == nullptr) return {};

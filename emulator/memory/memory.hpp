@@ -33,6 +33,10 @@ enum class Pages : uint8_t { kNormal, kHuge };
 // when one of them is wrong. Maps nothing.
 void configure(uint32_t devices, uint64_t device_bytes);
 
+// Reserves the device's addresses and joins the machine's ledger; free when that was done before.
+// Raises 507033 with the host's reason when the host refuses.
+void open_device(int32_t device);
+
 struct Usage {
   uint64_t total_bytes = 0;
   uint64_t free_bytes = 0;
