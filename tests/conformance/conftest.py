@@ -64,7 +64,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     here = Path(__file__).parent
     for item in items:
         if here in item.path.parents and item.get_closest_marker("timeout") is None:
-            item.add_marker(pytest.mark.timeout(TIMEOUT_S))
+            # By thread: a signal would wait for a call that hangs inside the library.
+            item.add_marker(pytest.mark.timeout(TIMEOUT_S, method="thread"))
 
 
 @pytest.hookimpl(wrapper=True)

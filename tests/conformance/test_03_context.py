@@ -273,6 +273,7 @@ def test_process_option() -> None:
 @pytest.mark.emulator
 def test_device_that_cannot_be_opened() -> None:
     def body() -> Any:
+        assert acl.aclCreateDataBuffer(NULL, 0) != NULL
         limit_address_space(1 << 30)
         out = ffi.new("void **")
         return acl.aclrtCreateContext(out, 0), out[0] == NULL
