@@ -3,6 +3,7 @@
 // Must never: let an exception pass, or hold a lock.
 #pragma once
 
+#include <cstring>
 #include <exception>
 #include <new>
 #include <string>
@@ -52,6 +53,15 @@ R value(R fallback, F&& f) noexcept {
   R result = fallback;
   call<id>([&] { result = std::forward<F>(f)(); });
   return result;
+}
+
+// The number behind an enum argument. A client may pass any; reading it as the enum would be undefined.
+template <class E>
+int32_t raw(const E& argument) {
+  static_assert(sizeof(E) == sizeof(int32_t));
+  int32_t number = 0;
+  std::memcpy(&number, &argument, sizeof number);
+  return number;
 }
 
 // Checks of the acl layer: not stored as last error.

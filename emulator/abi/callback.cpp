@@ -55,16 +55,17 @@ aclError art_emu_aclrtUnSubscribeReport(uint64_t threadId, aclrtStream stream) {
 aclError art_emu_aclrtLaunchCallback(aclrtCallback fn, void* userData,
                                      aclrtCallbackBlockType blockType, aclrtStream stream) {
   return call<ApiId::aclrtLaunchCallback>([&] {
-    if (blockType != ACL_CALLBACK_NO_BLOCK && blockType != ACL_CALLBACK_BLOCK) {
-      refuse_argument("argument blockType is " + std::to_string(static_cast<int>(blockType)) +
+    const int32_t type = raw(blockType);
+    if (type != ACL_CALLBACK_NO_BLOCK && type != ACL_CALLBACK_BLOCK) {
+      refuse_argument("argument blockType is " + std::to_string(type) +
                       ", it must be ACL_CALLBACK_NO_BLOCK or ACL_CALLBACK_BLOCK");
     }
     const auto found = core::stream_behind(stream);
     check_function(reinterpret_cast<const void*>(fn));
     if (found) core::check_subscribable(*found);
-    core::launch_callback(*core::in_current_context(found), body_of(fn, userData),
-                          blockType == ACL_CALLBACK_BLOCK ? core::Blocking::kStreamWaits
-                                                          : core::Blocking::kStreamGoesOn);
+    core::launch_callback(
+        *core::in_current_context(found), body_of(fn, userData),
+        type == ACL_CALLBACK_BLOCK ? core::Blocking::kStreamWaits : core::Blocking::kStreamGoesOn);
   });
 }
 

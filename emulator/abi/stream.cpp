@@ -142,9 +142,9 @@ base::Ref<core::Stream> stream_with_priority(aclrtStream handle) {
   return stream;
 }
 
-[[noreturn]] void refuse_attribute(aclrtStreamAttr attribute) {
+[[noreturn]] void refuse_attribute(int32_t attribute) {
   base::fail(ACL_ERROR_RT_PARAM_INVALID,
-             "stream attribute " + std::to_string(static_cast<int>(attribute)) +
+             "stream attribute " + std::to_string(attribute) +
                  " is unknown; known are 1 (failure mode) to 5 (priority)");
 }
 
@@ -153,8 +153,7 @@ bool has_custom_tags() {
   return !core::is_old_scheduler(soc) && !core::is_310b(soc);
 }
 
-void set_attribute(aclrtStream handle, aclrtStreamAttr attribute,
-                   const aclrtStreamAttrValue& value) {
+void set_attribute(aclrtStream handle, int32_t attribute, const aclrtStreamAttrValue& value) {
   switch (attribute) {
     case ACL_STREAM_ATTR_FAILURE_MODE:
       set_failure_mode(handle, value.failureMode);
@@ -180,7 +179,7 @@ void set_attribute(aclrtStream handle, aclrtStreamAttr attribute,
   refuse_attribute(attribute);
 }
 
-void get_attribute(aclrtStream handle, aclrtStreamAttr attribute, aclrtStreamAttrValue& value) {
+void get_attribute(aclrtStream handle, int32_t attribute, aclrtStreamAttrValue& value) {
   switch (attribute) {
     case ACL_STREAM_ATTR_FAILURE_MODE:
       value.failureMode = failure_mode(handle);
@@ -343,7 +342,7 @@ aclError art_emu_aclrtSetStreamAttribute(aclrtStream stream, aclrtStreamAttr stm
                                          aclrtStreamAttrValue* value) {
   return call<ApiId::aclrtSetStreamAttribute>([&] {
     check_not_null(value, "value");
-    set_attribute(stream, stmAttrType, *value);
+    set_attribute(stream, raw(stmAttrType), *value);
   });
 }
 
@@ -351,7 +350,7 @@ aclError art_emu_aclrtGetStreamAttribute(aclrtStream stream, aclrtStreamAttr stm
                                          aclrtStreamAttrValue* value) {
   return call<ApiId::aclrtGetStreamAttribute>([&] {
     check_not_null(value, "value");
-    get_attribute(stream, stmAttrType, *value);
+    get_attribute(stream, raw(stmAttrType), *value);
   });
 }
 
