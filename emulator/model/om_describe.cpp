@@ -2,6 +2,7 @@
 // Owns: the rules for names, dims, sizes of inputs and outputs, and for gears.
 #include <algorithm>
 #include <charconv>
+#include <tuple>
 #include <utility>
 
 #include "model/om_container.hpp"
@@ -66,16 +67,15 @@ IoDesc describe_input(const Op& op) {
 }
 
 std::vector<IoDesc> describe_inputs(const Graph& root) {
-  std::vector<std::pair<int64_t, const Op*>> ordered;
+  std::vector<std::tuple<int64_t, int64_t, const Op*>> ordered;  // index, place in the graph
   for (const Op& op : root.ops) {
     if (!is_data(op)) continue;
     const auto position = static_cast<int64_t>(ordered.size());
-    ordered.emplace_back(op.attrs.int_or("index", position), &op);
+    ordered.emplace_back(op.attrs.int_or("index", position), position, &op);
   }
-  std::stable_sort(ordered.begin(), ordered.end(),
-                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::sort(ordered.begin(), ordered.end());
   std::vector<IoDesc> inputs;
-  for (const auto& [index, op] : ordered) inputs.push_back(describe_input(*op));
+  for (const auto& [index, position, op] : ordered) inputs.push_back(describe_input(*op));
   return inputs;
 }
 

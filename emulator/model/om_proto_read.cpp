@@ -1,5 +1,5 @@
 // Decoding of ModelDef and ModelTaskDef. Owns: the mapping of fields to the in-memory form.
-#include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "model/om_proto.hpp"
@@ -36,64 +36,32 @@ Dims read_shape(Reader r) {
 
 // Fields of TensorDescriptor beyond name, type, shape, layout and attributes.
 void read_desc_detail(const Reader& r, TensorDesc& desc) {
-  switch (r.field()) {
-    case 10:
-      desc.size = r.i64();
-      break;
-    case 11:
-      desc.weight_size = r.i64();
-      break;
-    case 12:
-      desc.reuse_input = r.boolean();
-      break;
-    case 13:
-      desc.output_tensor = r.boolean();
-      break;
-    case 14:
-      desc.device_type = r.string();
-      break;
-    case 15:
-      desc.input_tensor = r.boolean();
-      break;
-    case 16:
-      desc.real_dim_count = r.i64();
-      break;
-    case 17:
-      desc.reuse_input_index = r.i64();
-      break;
-    case 18:
-      desc.data_offset = r.i64();
-      break;
-    default:
-      break;
-  }
+  const uint32_t field = r.field();
+  if (field == 10) desc.size = r.i64();
+  if (field == 11) desc.weight_size = r.i64();
+  if (field == 12) desc.reuse_input = r.boolean();
+  if (field == 13) desc.output_tensor = r.boolean();
+  if (field == 14) desc.device_type = r.string();
+  if (field == 15) desc.input_tensor = r.boolean();
+  if (field == 16) desc.real_dim_count = r.i64();
+  if (field == 17) desc.reuse_input_index = r.i64();
+  if (field == 18) desc.data_offset = r.i64();
 }
 
 TensorDesc read_desc(Reader r) {
   TensorDesc desc;
   r.charge(sizeof(TensorDesc));
   while (r.next()) {
-    switch (r.field()) {
-      case 1:
-        desc.name = r.string();
-        break;
-      case 2:
-        desc.dtype = dtype_from_proto(r.i64());
-        break;
-      case 3:
-        desc.dims = read_shape(r.message("ShapeDef"));
-        break;
-      case 4:
-        desc.layout = r.string();
-        desc.format = format_from_name(desc.layout);
-        break;
-      case 5:
-        read_map_entry(r.message("TensorDescriptor.attr"), desc.attrs);
-        break;
-      default:
-        read_desc_detail(r, desc);
-        break;
+    const uint32_t field = r.field();
+    if (field == 1) desc.name = r.string();
+    if (field == 2) desc.dtype = dtype_from_proto(r.i64());
+    if (field == 3) desc.dims = read_shape(r.message("ShapeDef"));
+    if (field == 4) {
+      desc.layout = r.string();
+      desc.format = format_from_name(desc.layout);
     }
+    if (field == 5) read_map_entry(r.message("TensorDescriptor.attr"), desc.attrs);
+    read_desc_detail(r, desc);
   }
   desc.attrs.keep_last();
   return desc;
@@ -143,61 +111,32 @@ struct ListParts {
 };
 
 void read_list_field(const Reader& r, ListParts& parts) {
-  switch (r.field()) {
-    case 2:
-      return r.strings(parts.strings);
-    case 3:
-      return r.ints(parts.ints);
-    case 4:
-      return r.floats(parts.floats);
-    case 5:
-      return r.bools(parts.bools);
-    case 7:
-      return r.strings(parts.raw.values);
-    case 8:
-      parts.descs.push_back(read_desc(r.message("TensorDescriptor")));
-      return;
-    case 9:
-      r.charge(sizeof(Tensor));
-      parts.tensors.push_back(read_tensor(r.message("TensorDef")));
-      return;
-    case 10:
-      parts.graphs.push_back(read_graph(r.message("GraphDef")));
-      return;
-    case 11:
-      parts.named.push_back(read_named(r.message("NamedAttrs")));
-      return;
-    case 12:
-      return r.ints(parts.dtypes.values);
-    case 20:
-      parts.val_type = r.i64();
-      return;
-    default:
-      return;
+  const uint32_t field = r.field();
+  if (field == 2) r.strings(parts.strings);
+  if (field == 3) r.ints(parts.ints);
+  if (field == 4) r.floats(parts.floats);
+  if (field == 5) r.bools(parts.bools);
+  if (field == 7) r.strings(parts.raw.values);
+  if (field == 8) parts.descs.push_back(read_desc(r.message("TensorDescriptor")));
+  if (field == 9) {
+    r.charge(sizeof(Tensor));
+    parts.tensors.push_back(read_tensor(r.message("TensorDef")));
   }
-}
-
-int64_t guess_list_kind(const ListParts& parts) {
-  const bool filled[] = {false,
-                         !parts.strings.empty(),
-                         !parts.ints.empty(),
-                         !parts.floats.empty(),
-                         !parts.bools.empty(),
-                         !parts.raw.values.empty(),
-                         !parts.descs.empty(),
-                         !parts.tensors.empty(),
-                         !parts.graphs.empty(),
-                         !parts.named.empty(),
-                         !parts.dtypes.values.empty()};
-  const auto* found = std::find(std::begin(filled), std::end(filled), true);
-  return found == std::end(filled) ? 0 : found - std::begin(filled);
+  if (field == 10) parts.graphs.push_back(read_graph(r.message("GraphDef")));
+  if (field == 11) parts.named.push_back(read_named(r.message("NamedAttrs")));
+  if (field == 12) r.ints(parts.dtypes.values);
+  if (field == 20) parts.val_type = r.i64();
 }
 
 AttrValue read_list(Reader r) {
+  constexpr int64_t kKindOfField[] = {0, 0, 1, 2, 3, 4, 0, 5, 6, 7, 8, 9, 10};
   ListParts parts;
-  while (r.next()) read_list_field(r, parts);
-  const int64_t guess = guess_list_kind(parts);
-  switch (guess != 0 ? guess : parts.val_type) {
+  int64_t filled = 0;
+  while (r.next()) {
+    read_list_field(r, parts);
+    if (filled == 0 && r.field() < std::size(kKindOfField)) filled = kKindOfField[r.field()];
+  }
+  switch (filled != 0 ? filled : parts.val_type) {
     case 1:
       return std::move(parts.strings);
     case 2:
@@ -253,122 +192,64 @@ std::vector<std::vector<T>> read_rows(Reader r, std::vector<T> (*read_row)(Reade
 AttrValue read_attr(Reader r) {
   AttrValue value;
   while (r.next()) {
-    switch (r.field()) {
-      case 1:
-        value = read_list(r.message("ListValue"));
-        break;
-      case 2:
-        r.charge(r.bytes().size());
-        value = r.string();
-        break;
-      case 3:
-        value = r.i64();
-        break;
-      case 4:
-        value = r.f32();
-        break;
-      case 5:
-        value = r.boolean();
-        break;
-      case 7:
-        r.charge(r.bytes().size());
-        value = RawBytes{r.string()};
-        break;
-      case 10:
-        value = Box(read_named(r.message("NamedAttrs")));
-        break;
-      case 11:
-        value = Box(read_desc(r.message("TensorDescriptor")));
-        break;
-      case 12:
-        r.charge(sizeof(Tensor));
-        value = Box(read_tensor(r.message("TensorDef")));
-        break;
-      case 13:
-        value = Box(read_graph(r.message("GraphDef")));
-        break;
-      case 14:
-        value = read_rows<int64_t>(r.message("ListListInt"), read_int_row);
-        break;
-      case 15:
-        value = DataTypeAttr{r.i64()};
-        break;
-      case 16:
-        value = read_rows<float>(r.message("ListListFloat"), read_float_row);
-        break;
-      case 17:
-        value = Expression{r.string()};
-        break;
-      default:
-        break;
+    const uint32_t field = r.field();
+    if (field == 1) value = read_list(r.message("ListValue"));
+    if (field == 2) {
+      r.charge(r.bytes().size());
+      value = r.string();
     }
+    if (field == 3) value = r.i64();
+    if (field == 4) value = r.f32();
+    if (field == 5) value = r.boolean();
+    if (field == 7) {
+      r.charge(r.bytes().size());
+      value = RawBytes{r.string()};
+    }
+    if (field == 10) value = Box(read_named(r.message("NamedAttrs")));
+    if (field == 11) value = Box(read_desc(r.message("TensorDescriptor")));
+    if (field == 12) {
+      r.charge(sizeof(Tensor));
+      value = Box(read_tensor(r.message("TensorDef")));
+    }
+    if (field == 13) value = Box(read_graph(r.message("GraphDef")));
+    if (field == 14) value = read_rows<int64_t>(r.message("ListListInt"), read_int_row);
+    if (field == 15) value = DataTypeAttr{r.i64()};
+    if (field == 16) value = read_rows<float>(r.message("ListListFloat"), read_float_row);
+    if (field == 17) value = Expression{r.string()};
   }
   return value;
 }
 
 // The fields of OpDef that connect it and place it in memory.
 void read_op_wiring(const Reader& r, Op& op) {
-  switch (r.field()) {
-    case 23:
-      return r.strings(op.input_names);
-    case 24:
-      return r.strings(op.src_names);
-    case 25:
-      return r.ints(op.src_indices);
-    case 26:
-      return r.strings(op.dst_names);
-    case 27:
-      return r.ints(op.dst_indices);
-    case 28:
-      return r.ints(op.input_offsets);
-    case 29:
-      return r.ints(op.output_offsets);
-    case 30:
-      return r.ints(op.workspace_offsets);
-    case 31:
-      return r.ints(op.workspace_bytes);
-    case 32:
-      return r.bools(op.is_input_const);
-    case 35:
-      return r.strings(op.subgraphs);
-    default:
-      return;
-  }
+  const uint32_t field = r.field();
+  if (field == 23) r.strings(op.input_names);
+  if (field == 24) r.strings(op.src_names);
+  if (field == 25) r.ints(op.src_indices);
+  if (field == 26) r.strings(op.dst_names);
+  if (field == 27) r.ints(op.dst_indices);
+  if (field == 28) r.ints(op.input_offsets);
+  if (field == 29) r.ints(op.output_offsets);
+  if (field == 30) r.ints(op.workspace_offsets);
+  if (field == 31) r.ints(op.workspace_bytes);
+  if (field == 32) r.bools(op.is_input_const);
+  if (field == 35) r.strings(op.subgraphs);
 }
 
 Op read_op(Reader r) {
   Op op;
   r.charge(sizeof(Op));
   while (r.next()) {
-    switch (r.field()) {
-      case 1:
-        op.name = r.string();
-        break;
-      case 2:
-        op.type = r.string();
-        break;
-      case 5:
-        r.strings(op.inputs);
-        break;
-      case 10:
-        read_map_entry(r.message("OpDef.attr"), op.attrs);
-        break;
-      case 21:
-        op.id = r.i64();
-        break;
-      case 22:
-        op.stream_id = r.i64();
-        break;
-      case 33:
-        op.input_descs.push_back(read_desc(r.message("TensorDescriptor")));
-        break;
-      case 34:
-        op.output_descs.push_back(read_desc(r.message("TensorDescriptor")));
-        break;
-      default:
-        read_op_wiring(r, op);
-        break;
-    }
+    const uint32_t field = r.field();
+    if (field == 1) op.name = r.string();
+    if (field == 2) op.type = r.string();
+    if (field == 5) r.strings(op.inputs);
+    if (field == 10) read_map_entry(r.message("OpDef.attr"), op.attrs);
+    if (field == 21) op.id = r.i64();
+    if (field == 22) op.stream_id = r.i64();
+    if (field == 33) op.input_descs.push_back(read_desc(r.message("TensorDescriptor")));
+    if (field == 34) op.output_descs.push_back(read_desc(r.message("TensorDescriptor")));
+    read_op_wiring(r, op);
   }
   op.attrs.keep_last();
   return op;
@@ -378,25 +259,12 @@ Graph read_graph(Reader r) {
   Graph graph;
   r.charge(sizeof(Graph));
   while (r.next()) {
-    switch (r.field()) {
-      case 1:
-        graph.name = r.string();
-        break;
-      case 4:
-        r.strings(graph.inputs);
-        break;
-      case 5:
-        r.strings(graph.outputs);
-        break;
-      case 6:
-        graph.ops.push_back(read_op(r.message("OpDef")));
-        break;
-      case 11:
-        read_map_entry(r.message("GraphDef.attr"), graph.attrs);
-        break;
-      default:
-        break;
-    }
+    const uint32_t field = r.field();
+    if (field == 1) graph.name = r.string();
+    if (field == 4) r.strings(graph.inputs);
+    if (field == 5) r.strings(graph.outputs);
+    if (field == 6) graph.ops.push_back(read_op(r.message("OpDef")));
+    if (field == 11) read_map_entry(r.message("GraphDef.attr"), graph.attrs);
   }
   graph.attrs.keep_last();
   return graph;
@@ -408,25 +276,12 @@ void parse_model_def(std::span<const uint8_t> bytes, Model& model) {
   wire::Budget budget(bytes.size());
   Reader r(bytes, budget, "ModelDef");
   while (r.next()) {
-    switch (r.field()) {
-      case 1:
-        model.name = r.string();
-        break;
-      case 2:
-        model.version = static_cast<uint32_t>(r.u64());
-        break;
-      case 3:
-        model.custom_version = r.string();
-        break;
-      case 7:
-        model.graphs.push_back(read_graph(r.message("GraphDef")));
-        break;
-      case 11:
-        read_map_entry(r.message("ModelDef.attr"), model.attrs);
-        break;
-      default:
-        break;
-    }
+    const uint32_t field = r.field();
+    if (field == 1) model.name = r.string();
+    if (field == 2) model.version = static_cast<uint32_t>(r.u64());
+    if (field == 3) model.custom_version = r.string();
+    if (field == 7) model.graphs.push_back(read_graph(r.message("GraphDef")));
+    if (field == 11) read_map_entry(r.message("ModelDef.attr"), model.attrs);
   }
   model.attrs.keep_last();
 }
@@ -437,32 +292,18 @@ TaskInfo parse_task_info(std::span<const uint8_t> bytes) {
   info.present = true;
   Reader r(bytes, budget, "ModelTaskDef");
   while (r.next()) {
-    switch (r.field()) {
-      case 10: {
-        Reader task = r.message("TaskDef");
-        while (task.next()) {
-        }
-        ++info.task_count;
-        break;
+    const uint32_t field = r.field();
+    if (field == 10) {
+      Reader task = r.message("TaskDef");
+      while (task.next()) {
       }
-      case 11:
-        info.memory_size = r.u64();
-        break;
-      case 12:
-        info.stream_num = r.u64();
-        break;
-      case 13:
-        info.event_num = r.u64();
-        break;
-      case 14:
-        info.weight_size = r.u64();
-        break;
-      case 18:
-        info.batch_num = r.u64();
-        break;
-      default:
-        break;
+      ++info.task_count;
     }
+    if (field == 11) info.memory_size = r.u64();
+    if (field == 12) info.stream_num = r.u64();
+    if (field == 13) info.event_num = r.u64();
+    if (field == 14) info.weight_size = r.u64();
+    if (field == 18) info.batch_num = r.u64();
   }
   return info;
 }
