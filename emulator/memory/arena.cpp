@@ -29,7 +29,7 @@ Arena::Arena(const Setup& setup, Ledger& ledger, Budget& budget)
 std::byte* Arena::allocate(uint64_t bytes, const PagePlan& plan) {
   Heap::Result block{Heap::Outcome::kNoRange, 0};
   if (bytes > heap_.bytes()) refuse_allocation(bytes, block.outcome);
-  budget_.admit(bytes, [this] { heap_.trim(); });
+  budget_.admit(bytes);
   if (plan.kind == Pages::kNormal) {
     block = heap_.allocate(bytes);
   } else {

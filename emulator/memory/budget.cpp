@@ -100,8 +100,9 @@ HostRoom measure_host(const std::string& root) {
   return room;
 }
 
-Budget::Budget(std::optional<uint64_t> limit, std::function<uint64_t()> touched)
-    : limit_(limit), touched_(std::move(touched)) {}
+Budget::Budget(std::optional<uint64_t> limit, std::function<uint64_t()> touched,
+               std::function<void()> trim)
+    : limit_(limit), touched_(std::move(touched)), trim_(std::move(trim)) {}
 
 HostRoom Budget::room() const {
   if (limit_) {
@@ -114,26 +115,29 @@ HostRoom Budget::room() const {
   return room;
 }
 
-void Budget::admit(uint64_t bytes, const std::function<void()>& trim) {
-  if (spend(bytes)) return;
+// Measures, with what a trim frees when it would not do otherwise, and renews the credit.
+HostRoom Budget::room_for(uint64_t bytes) {
   HostRoom now = room();
   if (now.bytes < bytes) {
-    trim();
+    trim_();
     now = room();
   }
-  if (now.bytes < bytes) refuse("the allocation may need", bytes, now);
   credit_.store(static_cast<int64_t>(std::min(kCreditMax, now.bytes / 4)),
                 std::memory_order_relaxed);
+  return now;
+}
+
+void Budget::admit(uint64_t bytes) {
+  if (spend(bytes)) return;
+  const HostRoom now = room_for(bytes);
+  if (now.bytes < bytes) refuse("the allocation may need", bytes, now);
 }
 
 void Budget::meter(uint64_t bytes, const std::function<uint64_t()>& untouched) {
-  const HostRoom now = room();
-  if (now.bytes < bytes) {
-    const uint64_t missing = untouched();
-    if (missing > now.bytes) refuse("the task needs", missing, now);
-  }
-  credit_.store(static_cast<int64_t>(std::min(kCreditMax, now.bytes / 4)),
-                std::memory_order_relaxed);
+  const HostRoom now = room_for(bytes);
+  if (now.bytes >= bytes) return;
+  const uint64_t missing = untouched();
+  if (missing > now.bytes) refuse("the task needs", missing, now);
 }
 
 }  // namespace ascendrt::memory

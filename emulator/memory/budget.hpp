@@ -31,12 +31,13 @@ HostRoom measure_host(const std::string& root = "");
 class Budget {
  public:
   // limit: fixed allowance for emulated memory (ASCENDRT_HOST_MEMORY), nothing = measure the host.
-  // touched: bytes of emulated memory that occupy host memory now.
-  Budget(std::optional<uint64_t> limit, std::function<uint64_t()> touched);
+  // touched: bytes of emulated memory that occupy host memory now. trim: gives the pages of freed
+  // memory back. Both are called without locks.
+  Budget(std::optional<uint64_t> limit, std::function<uint64_t()> touched,
+         std::function<void()> trim);
 
-  // Raises 207001 when the host could not back so many bytes now. trim gives unused pages back
-  // first.
-  void admit(uint64_t bytes, const std::function<void()>& trim);
+  // Raises 207001 when the host could not back so many bytes now.
+  void admit(uint64_t bytes);
 
   // True while the credit lasts. False: call meter().
   bool spend(uint64_t bytes) {
@@ -48,10 +49,12 @@ class Budget {
   void meter(uint64_t bytes, const std::function<uint64_t()>& untouched);
 
  private:
+  HostRoom room_for(uint64_t bytes);
   HostRoom room() const;
 
   const std::optional<uint64_t> limit_;
   const std::function<uint64_t()> touched_;
+  const std::function<void()> trim_;
   std::atomic<int64_t> credit_{0};
 };
 

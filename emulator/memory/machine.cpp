@@ -70,7 +70,7 @@ Machine::Machine(const Setup& setup)
     : setup_(setup),
       shift_(static_cast<unsigned>(std::bit_width(std::bit_ceil(setup.device_bytes)) - 1)),
       span_(uint64_t{setup.devices} << shift_),
-      budget_(setup.host_limit, [this] { return touched_bytes(); }) {}
+      budget_(setup.host_limit, [this] { return touched_bytes(); }, [this] { trim(); }) {}
 
 void Machine::check_device(int32_t device) const {
   if (device >= 0 && static_cast<uint32_t>(device) < setup_.devices) return;
@@ -121,6 +121,12 @@ uint64_t Machine::touched_bytes() const {
   }
   if (const Pinned* made = pinned_or_null()) bytes += made->committed_bytes();
   return bytes;
+}
+
+void Machine::trim() {
+  for (const auto& slot : arenas_) {
+    if (Arena* arena = slot.load(std::memory_order_acquire)) arena->trim();
+  }
 }
 
 void Machine::set_peer(int32_t device, int32_t peer, bool enabled) {

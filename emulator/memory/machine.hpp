@@ -62,6 +62,7 @@ class Machine {
  private:
   void check_device(int32_t device) const;
   uint64_t touched_bytes() const;
+  void trim();
 
   const Setup setup_;
   const unsigned shift_;

@@ -31,7 +31,7 @@ Pinned::Pinned(Budget& budget)
 void* Pinned::allocate(uint64_t bytes) {
   Heap::Result block{Heap::Outcome::kNoRange, 0};
   if (bytes <= bytes_) {
-    budget_.admit(bytes, [] {});
+    budget_.admit(bytes);
     block = heap_.allocate((bytes + kAlignment - 1) / kAlignment * kAlignment);
   }
   if (block.outcome == Heap::Outcome::kOk) return start_ + block.offset;

@@ -1,4 +1,6 @@
 // Entry of the unit tests, and the tests of the generated tables.
+#include <cstdlib>
+
 #include "gen/api_id.hpp"
 #include "gen/codes.hpp"
 #include "gen/soc.inc"
@@ -34,4 +36,10 @@ TEST(generated_socs) {
 
 }  // namespace
 
-int main(int argc, char** argv) { return ascendrt::test::run_all(argc, argv); }
+int main(int argc, char** argv) {
+  // The tests' own machine: shared with nobody, and small enough for an emulated processor.
+  setenv("ASCENDRT_MACHINE", "private", 0);
+  setenv("ASCENDRT_DEVICES", "2", 0);
+  setenv("ASCENDRT_HBM_SIZE", "1G", 0);
+  return ascendrt::test::run_all(argc, argv);
+}

@@ -22,17 +22,22 @@ constexpr uint64_t kMiB = 1ULL << 20;
 
 // Counts what the heap asks of it, and can refuse.
 struct CountingBacking : Heap::Backing {
-  bool acquire(Block run) override {
+  bool acquire(Block run, uint8_t tag) override {
+    last_tag = tag;
     if (used + run.bytes > limit) return false;
     used += run.bytes;
     return true;
   }
-  void release(Block run) override { used -= run.bytes; }
+  void release(Block run, uint8_t tag) override {
+    last_tag = tag;
+    used -= run.bytes;
+  }
   void discard(Block free_run) override { discarded += free_run.bytes; }
 
   uint64_t limit = UINT64_MAX;
   uint64_t used = 0;
   uint64_t discarded = 0;
+  int last_tag = -1;
 };
 
 TEST(memory_heap_rounds_and_aligns) {
@@ -47,6 +52,22 @@ TEST(memory_heap_rounds_and_aligns) {
     CHECK_EQ(found.block.offset, block.offset);
     CHECK_EQ(found.block.bytes, (bytes + 31) / 32 * 32);
   }
+}
+
+TEST(memory_heap_spans_more_than_the_bounds) {
+  CountingBacking backing;
+  Heap heap(64 * kMiB, backing);
+  const auto block = heap.allocate(100, 2 * kMiB, 9);
+  CHECK_EQ(backing.used, 2 * kMiB);
+  CHECK_EQ(backing.last_tag, 9);
+  CHECK_EQ(heap.find(block.offset).block.bytes, uint64_t{128});
+  CHECK_EQ(int{heap.tag_of(block.offset + kMiB)}, 9);
+  CHECK(heap.find(block.offset + 128).state == BlockState::kNever);
+  heap.allocate(100);
+  CHECK_EQ(backing.last_tag, 0);
+  CHECK(heap.free(block.offset));
+  CHECK_EQ(backing.last_tag, 9);
+  CHECK(heap.allocate(32, 65 * kMiB).outcome == Outcome::kNoRange);
 }
 
 TEST(memory_heap_keeps_alignment_of_the_size) {

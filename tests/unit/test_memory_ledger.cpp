@@ -1,0 +1,224 @@
+// The capacity ledger: one device seen by several processes, and files that are not to be trusted.
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "memory/ledger.hpp"
+#include "process.hpp"
+#include "test.hpp"
+
+namespace {
+
+using ascendrt::base::Error;
+using ascendrt::memory::Ledger;
+using ascendrt::memory::Pages;
+using ascendrt::test::Worker;
+
+constexpr int kRefused = 507899;
+
+// A machine of this test alone; its file goes at the end.
+struct Machine {
+  explicit Machine(const char* purpose)
+      : name(std::string("test-") + purpose + "-" + std::to_string(getpid())),
+        file("/ascendrt-" + std::to_string(geteuid()) + "-" + name) {}
+  ~Machine() { shm_unlink(file.c_str()); }
+  Machine(const Machine&) = delete;
+  Machine& operator=(const Machine&) = delete;
+
+  // The file as somebody else might have left it.
+  void write(const std::string& content, mode_t mode) const {
+    const int made = shm_open(file.c_str(), O_RDWR | O_CREAT, 0600);
+    CHECK_EQ(::write(made, content.data(), content.size()), static_cast<ssize_t>(content.size()));
+    fchmod(made, mode);
+    close(made);
+  }
+
+  const std::string name;
+  const std::string file;
+};
+
+std::string refusal(const std::string& machine) {
+  try {
+    const Ledger ledger(machine);
+  } catch (const Error& error) {
+    CHECK_EQ(error.code, kRefused);
+    return error.text;
+  }
+  return "accepted";
+}
+
+TEST(memory_ledger_shares_one_capacity) {
+  const Machine machine("share");
+  Ledger first(machine.name);
+  Ledger second(machine.name);
+  CHECK(first.charge(0, Pages::kHuge, 600, 1000));
+  CHECK(!second.charge(0, Pages::kNormal, 500, 1000));
+  CHECK(second.charge(0, Pages::kNormal, 400, 1000));
+  CHECK_EQ(first.used(0).normal_bytes, uint64_t{400});
+  CHECK_EQ(second.used(0).huge_bytes, uint64_t{600});
+  CHECK_EQ(first.used(1).total(), uint64_t{0});
+  first.release(0, Pages::kHuge, 600);
+  CHECK(second.charge(0, Pages::kNormal, 600, 1000));
+  CHECK(!first.charge(0, Pages::kHuge, 1, 1000));
+  CHECK(first.other_holders(0).find("by process " + std::to_string(getpid())) != std::string::npos);
+}
+
+TEST(memory_ledger_end_of_a_process_frees_its_share) {
+  const Machine machine("end");
+  Ledger mine(machine.name);
+  {
+    Ledger other(machine.name);
+    CHECK(other.charge(3, Pages::kHuge, 70, 100));
+    CHECK_EQ(mine.used(3).total(), uint64_t{70});
+  }
+  CHECK_EQ(mine.used(3).total(), uint64_t{0});
+}
+
+TEST(memory_ledger_sweeps_a_killed_process) {
+  const Machine machine("kill");
+  Ledger mine(machine.name);
+  CHECK(mine.charge(0, Pages::kHuge, 10, 100));
+  Worker worker([&] {
+    auto* theirs = new Ledger(machine.name);
+    if (!theirs->charge(0, Pages::kNormal, 80, 100)) _exit(1);
+  });
+  CHECK(worker.ready());
+  CHECK_EQ(mine.used(0).total(), uint64_t{90});
+  CHECK(!mine.charge(0, Pages::kHuge, 20, 100));
+  CHECK(mine.other_holders(0).find(std::to_string(worker.id())) != std::string::npos);
+  worker.kill_now();
+  CHECK(mine.charge(0, Pages::kHuge, 90, 100));
+  CHECK_EQ(mine.used(0).total(), uint64_t{100});
+  CHECK_EQ(mine.other_holders(0), std::string());
+}
+
+TEST(memory_ledger_forked_child_does_not_keep_a_share_alive) {
+  const Machine machine("fork");
+  Ledger mine(machine.name);
+  auto theirs = std::make_unique<Worker>([&] {
+    auto* ledger = new Ledger(machine.name);
+    if (!ledger->charge(0, Pages::kHuge, 50, 100)) _exit(1);
+    if (fork() == 0) {  // outlives its parent for a moment, as a data loader does
+      usleep(2'000'000);
+      _exit(0);
+    }
+  });
+  CHECK_EQ(mine.used(0).total(), uint64_t{50});
+  theirs->kill_now();
+  CHECK_EQ(mine.used(0).total(), uint64_t{0});
+}
+
+// In a process whose parent is gone and that inherited no files: this one has private ledgers of
+// its own, from other tests.
+void check_process_tree() {
+  const pid_t parent = getpid();
+  if (fork() != 0) _exit(0);
+  while (getppid() == parent) usleep(1000);
+  close_range(3, ~0U, 0);
+  Ledger mine("private");
+  const bool charged = mine.charge(0, Pages::kHuge, 10, 100);
+  const Worker child([] {
+    auto* theirs = new Ledger("private");
+    if (!theirs->charge(0, Pages::kHuge, 30, 100)) _exit(1);
+  });
+  const bool shared = charged && mine.used(0).total() == 40;
+  const std::string_view said = shared ? "shared" : "separate";
+  [[maybe_unused]] const ssize_t told = write(STDERR_FILENO, said.data(), said.size());
+}
+
+TEST(memory_ledger_private_machine_is_the_process_tree) {
+  CHECK_EQ(ascendrt::test::run_child(check_process_tree).errors, std::string("shared"));
+}
+
+TEST(memory_ledger_processes_at_once) {
+  const Machine machine("race");
+  Ledger mine(machine.name);
+  std::vector<std::unique_ptr<Worker>> workers;
+  for (int worker = 0; worker < 4; ++worker) {
+    workers.push_back(std::make_unique<Worker>([&] {
+      auto* theirs = new Ledger(machine.name);
+      uint64_t held = 0;
+      for (int step = 0; step < 2000; ++step) {
+        if (theirs->charge(0, Pages::kHuge, 7, 100)) ++held;
+        if (theirs->used(0).total() > 100) _exit(1);
+        if (held > 3) theirs->release(0, Pages::kHuge, 7 * std::exchange(held, 0));
+      }
+      theirs->release(0, Pages::kHuge, 7 * held);
+    }));
+  }
+  for (const auto& worker : workers) CHECK(worker->ready());
+  CHECK_EQ(mine.used(0).total(), uint64_t{0});
+}
+
+TEST(memory_ledger_has_room_for_256_processes) {
+  const Machine machine("full");
+  std::vector<std::unique_ptr<Ledger>> all;
+  for (uint32_t i = 0; i < ascendrt::memory::kLedgerProcesses; ++i) {
+    all.push_back(std::make_unique<Ledger>(machine.name));
+  }
+  CHECK(refusal(machine.name).find("no place left") != std::string::npos);
+  all.pop_back();
+  CHECK_EQ(refusal(machine.name), std::string("accepted"));
+}
+
+TEST(memory_ledger_refuses_what_it_cannot_trust) {
+  const Machine machine("bad");
+  machine.write("not a ledger", 0600);
+  CHECK(refusal(machine.name).find("damaged or of another version") != std::string::npos);
+  shm_unlink(machine.file.c_str());
+
+  {
+    const Ledger proper(machine.name);
+  }
+  const int file = shm_open(machine.file.c_str(), O_RDWR, 0);
+  struct stat status{};
+  fstat(file, &status);
+  const uint32_t version = 999;
+  CHECK_EQ(pwrite(file, &version, sizeof version, 8), static_cast<ssize_t>(sizeof version));
+  CHECK(refusal(machine.name).find("another version") != std::string::npos);
+  const uint64_t magic = 0;
+  CHECK_EQ(pwrite(file, &magic, sizeof magic, 0), static_cast<ssize_t>(sizeof magic));
+  const std::string text = refusal(machine.name);
+  CHECK(text.find("does not begin") != std::string::npos);
+  CHECK(text.find("ASCENDRT_MACHINE") != std::string::npos);
+  CHECK(text.find(machine.file) != std::string::npos);
+  fchmod(file, 0644);
+  CHECK(refusal(machine.name).find("open to other users") != std::string::npos);
+  close(file);
+}
+
+TEST(memory_ledger_refuses_links_and_foreign_files) {
+  const Machine machine("link");
+  CHECK_EQ(symlink("/dev/null", ("/dev/shm" + machine.file).c_str()), 0);
+  CHECK(refusal(machine.name).find("cannot open the ledger") != std::string::npos);
+  shm_unlink(machine.file.c_str());
+  if (geteuid() != 0) return;  // only root can make a file of somebody else
+  machine.write("", 0600);
+  CHECK_EQ(chown(("/dev/shm" + machine.file).c_str(), 12345, 12345), 0);
+  CHECK(refusal(machine.name).find("belongs to user 12345") != std::string::npos);
+}
+
+TEST(memory_ledger_machine_names) {
+  for (const char* bad : {"", "a/b", "..\n", "name with space", "\xc3\xa4"}) {
+    CHECK_THROWS_CODE(Ledger(std::string(bad)), 100000);
+  }
+  CHECK_THROWS_CODE(Ledger(std::string(65, 'x')), 100000);
+}
+
+TEST(memory_ledger_wild_sums_do_not_wrap) {
+  const Machine machine("wild");
+  Ledger mine(machine.name);
+  Ledger other(machine.name);
+  CHECK(other.charge(0, Pages::kHuge, UINT64_MAX - 5, UINT64_MAX));
+  CHECK(mine.charge(0, Pages::kNormal, 5, UINT64_MAX));
+  CHECK(!mine.charge(0, Pages::kNormal, 1, 1000));
+  CHECK(mine.used(0).total() == UINT64_MAX);
+  other.release(0, Pages::kHuge, UINT64_MAX);  // more than it has: stops at 0
+  CHECK_EQ(mine.used(0).total(), uint64_t{5});
+}
+
+}  // namespace
