@@ -1,5 +1,8 @@
 // Damaged and hostile offline models: every truncation, byte flips of header and table, bad
 // messages.
+#include <algorithm>
+#include <cstdlib>
+#include <random>
 #include <set>
 
 #include "model/om_container.hpp"
@@ -127,6 +130,48 @@ TEST(om_byte_flips_in_the_content_do_no_harm) {
       CHECK(code == 0 || code == 500002);
       const base::Code sizes = query(file);
       CHECK(sizes == 0 || sizes == 545004);
+    }
+  }
+}
+
+// Cuts, repeats and overwrites pieces, then mends the length field so that the content is reached.
+Bytes mutate(const Seed& seed, std::mt19937& random) {
+  const auto pick = [&](size_t below) { return static_cast<size_t>(random() % below); };
+  Bytes file = seed.file;
+  for (size_t edits = 1 + pick(4); edits > 0; --edits) {
+    const size_t at = 256 + pick(file.size() - 256);
+    const size_t length = std::min(1 + pick(16), file.size() - at);
+    const auto begin = file.begin() + static_cast<std::ptrdiff_t>(at);
+    const auto end = begin + static_cast<std::ptrdiff_t>(length);
+    const Bytes piece(begin, end);
+    switch (pick(3)) {
+      case 0:
+        std::generate(begin, end, [&] { return static_cast<uint8_t>(random()); });
+        break;
+      case 1:
+        if (file.size() > 600) file.erase(begin, end);
+        break;
+      default:
+        file.insert(begin, piece.begin(), piece.end());
+    }
+  }
+  const uint64_t body = file.size() - 256;
+  for (size_t i = 0; i < 4; ++i) {
+    file[(seed.wide ? 184 : 76) + i] = static_cast<uint8_t>(body >> (8 * i));
+  }
+  return file;
+}
+
+TEST(om_random_mutations_do_no_harm) {
+  const char* runs = std::getenv("ASCENDRT_FUZZ_RUNS");  // more for a longer hunt
+  const int count = runs == nullptr ? 300 : std::atoi(runs);
+  std::mt19937 random(20240229);
+  const std::set<base::Code> codes = {0, 145000, 145006, 500002, 545004};
+  for (const Seed& seed : all_seeds()) {
+    for (int i = 0; i < count; ++i) {
+      const Bytes file = mutate(seed, random);
+      CHECK(codes.contains(load(file).code));
+      CHECK(codes.contains(query(file)));
     }
   }
 }
