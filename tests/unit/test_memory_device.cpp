@@ -68,9 +68,9 @@ Machine::Setup small_machine(uint64_t bytes) {
 
 // Machines are never destroyed, as the one of the product.
 Machine& make(const Machine::Setup& setup) {
-  static std::vector<Machine*> all;
-  all.push_back(new Machine(setup));
-  return *all.back();
+  static auto* const all = new std::vector<Machine*>;
+  all->push_back(new Machine(setup));
+  return *all->back();
 }
 
 TEST(memory_places) {
