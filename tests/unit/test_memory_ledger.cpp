@@ -109,6 +109,8 @@ TEST(memory_ledger_forked_child_does_not_keep_a_share_alive) {
   });
   CHECK_EQ(mine.used(0).total(), uint64_t{50});
   theirs->kill_now();
+  // The child may not have let go of the file yet; it lives for two seconds.
+  for (int wait = 0; wait < 100 && mine.used(0).total() != 0; ++wait) usleep(10'000);
   CHECK_EQ(mine.used(0).total(), uint64_t{0});
 }
 
