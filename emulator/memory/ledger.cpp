@@ -33,15 +33,25 @@ struct flock byte_lock(short type, off_t byte) {
   return lock;
 }
 
-// The locks belong to the open file, and die with its last user. A forked child must not keep them
-// alive: it loses the mapping (MADV_DONTFORK) and closes the file.
-std::atomic<int> g_file{-1};
+// The locks belong to the open file and die with its last user: a forked child lets go of it at
+// once.
+struct {
+  std::atomic<int> file{-1};
+  std::atomic<void*> sheet{nullptr};
+  std::atomic<size_t> bytes{0};
+} g_inherited;
 
-void forget_in_child(int file) {
+void forget_in_child(int file, void* sheet, size_t bytes) {
   static const int registered = pthread_atfork(nullptr, nullptr, [] {
-    if (const int inherited = g_file.exchange(-1, kRelaxed); inherited >= 0) close(inherited);
+    const int inherited = g_inherited.file.exchange(-1, kRelaxed);
+    if (inherited < 0) return;
+    munmap(g_inherited.sheet.load(kRelaxed), g_inherited.bytes.load(kRelaxed));
+    close(inherited);
   });
-  if (registered == 0) g_file.store(file, kRelaxed);
+  if (registered != 0) return;
+  g_inherited.sheet.store(sheet, kRelaxed);
+  g_inherited.bytes.store(bytes, kRelaxed);
+  g_inherited.file.store(file, kRelaxed);
 }
 
 [[noreturn]] void refuse(const std::string& text) {
@@ -99,8 +109,7 @@ void Ledger::prepare() {
   void* mapped = mmap(nullptr, sizeof(Sheet), PROT_READ | PROT_WRITE, MAP_SHARED, file_, 0);
   if (mapped == MAP_FAILED) refuse("cannot map " + where() + ": " + os::last_reason());
   sheet_ = static_cast<Sheet*>(mapped);
-  madvise(sheet_, sizeof(Sheet), MADV_DONTFORK);
-  forget_in_child(file_);
+  forget_in_child(file_, sheet_, sizeof(Sheet));
   if (fresh) {
     sheet_->version = kVersion;
     sheet_->bytes = sizeof(Sheet);
@@ -115,7 +124,7 @@ void Ledger::prepare() {
 Ledger::~Ledger() {
   forget(place_);
   munmap(sheet_, sizeof(Sheet));
-  g_file.store(-1, kRelaxed);
+  g_inherited.file.store(-1, kRelaxed);
   close(file_);  // drops this process's locks
 }
 
