@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -420,14 +421,13 @@ def test_synchronize_a_stream_of_another_context(device: int) -> None:
     other = rawabi.new_context()
     stream = rawabi.new_stream()
     gate = rawabi.Gate(stream)
-    ok(acl.aclrtSetDevice(0))
-    assert acl.aclrtSynchronizeStreamWithTimeout(stream, 20) == 507046
-    ok(acl.aclrtSetCurrentContext(other))
-    gate.open()
+    opener = threading.Timer(0.1, rawabi.open_in_context(gate))
     ok(acl.aclrtSetDevice(0))
     before = rawabi.current_context()
+    opener.start()
     ok(acl.aclrtSynchronizeStream(stream))
-    assert rawabi.query(stream) == 0
+    assert gate.is_open and rawabi.query(stream) == 0
+    opener.join()
     assert rawabi.current_context() == before != other
 
 

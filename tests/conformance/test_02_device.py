@@ -186,9 +186,11 @@ def test_set_revives_the_same_primary_context(device: int) -> None:
 @guess
 @rule("S2.15")
 def test_explicit_context_survives_the_last_reset(device: int) -> None:
+    gone = new_stream()
     explicit = new_context()
     stream = new_stream()
     ok(acl.aclrtResetDevice(0))
+    assert acl.aclrtSynchronizeStream(gone) == 107017
     assert current_context() == explicit
     pointer = malloc(64)
     write(pointer, b"still usable")
@@ -199,10 +201,11 @@ def test_explicit_context_survives_the_last_reset(device: int) -> None:
 
 @rule("S2.16")
 def test_last_reset_keeps_memory_and_events(device: int) -> None:
-    pointer, event = malloc(64), flag_event()
+    pointer, event, gone = malloc(64), flag_event(), new_stream()
     write(pointer, b"kept")
     ok(acl.aclrtResetDevice(0))
     ok(acl.aclrtSetDevice(0))
+    assert acl.aclrtSynchronizeStream(gone) == 107017
     assert read(pointer, 4) == b"kept"
     ok(acl.aclrtFree(pointer))
     ok(acl.aclrtDestroyEvent(event))
@@ -231,7 +234,8 @@ def test_other_resets_keep_the_slot(device: int) -> None:
 @rule("S2.19")
 def test_other_threads_keep_a_stale_slot(device: int, worker: rawabi.Worker) -> None:
     worker.run(lambda: ok(acl.aclrtSetDevice(0)))
-    ok(acl.aclrtResetDeviceForce(0))
+    ok(acl.aclrtResetDevice(0))
+    ok(acl.aclrtResetDevice(0))
     assert worker.run(acl.aclrtSynchronizeDevice) == 107002
     ok(acl.aclrtSetDevice(0))
     assert worker.run(acl.aclrtSynchronizeDevice) == 107002
@@ -243,7 +247,8 @@ def test_other_threads_keep_a_stale_slot(device: int, worker: rawabi.Worker) -> 
 def test_untouched_threads_work_again(device: int, worker: rawabi.Worker) -> None:
     worker.run(lambda: ok(acl.aclrtSetDevice(0)))
     stream = new_stream()
-    ok(acl.aclrtResetDeviceForce(0))
+    ok(acl.aclrtResetDevice(0))
+    ok(acl.aclrtResetDevice(0))
     ok(acl.aclrtSetDevice(0))
     assert acl.aclrtSynchronizeStream(stream) == 107017
     assert worker.run(get_device) == 0

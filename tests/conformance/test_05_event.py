@@ -398,10 +398,11 @@ def test_reset_a_plain_event_on_950() -> None:
         new_context()
         other = new_stream()
         ok(acl.aclrtSetDevice(0))
-        code = acl.aclrtResetEvent(event, other)
-        return code, query(other), event_status(event), acl.aclrtStreamWaitEvent(stream, event)
+        codes = [acl.aclrtResetEvent(event, other), acl.aclrtResetEvent(flag_event(), other)]
+        codes.append(acl.aclrtStreamWaitEvent(stream, event))
+        return codes, query(other), event_status(event)
 
-    assert rawabi.fresh_on("950", body) == [0, 0, 1, 0]
+    assert rawabi.fresh_on("950", body) == [[0, 107003, 0], 0, 1]
 
 
 @rule("S5.37")

@@ -325,16 +325,37 @@ def test_host_functions_run_on_one_thread_and_block(device: int, block: Any) -> 
     assert len(notes.threads) == 3 and notes.threads[2] != first
 
 
-@ffi.callback("void(aclrtExceptionInfo *)")
-def on_exception(_: Any) -> None:
-    """Take no notice of a failed task."""
+class Exceptions:
+    """A callback for failed tasks that counts its calls."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.function = ffi.callback("void(aclrtExceptionInfo *)", self._run)
+
+    def _run(self, _: Any) -> None:
+        self.count += 1
+
+    def calls(self, block: Any) -> int:
+        """Make a task fail; return how often the callback ran."""
+        before, stream, gone = self.count, new_stream(), rawabi.malloc(64)
+        with gated(stream):
+            ok(acl.aclrtMemcpyAsync(block, 64, gone, 64, 3, stream))
+            ok(acl.aclrtFree(gone))
+        assert acl.aclrtSynchronizeStream(stream) != 0
+        ok(acl.aclrtDestroyStream(stream))
+        return self.count - before
 
 
 @rule("S7.25")
-def test_exception_callback_slot(device: int) -> None:
-    ok(acl.aclrtSetExceptionInfoCallback(on_exception))
-    ok(acl.aclrtSetExceptionInfoCallback(on_exception))
+@pytest.mark.emulator
+def test_exception_callback_slot(block: Any) -> None:
+    first, second = Exceptions(), Exceptions()
+    ok(acl.aclrtSetExceptionInfoCallback(first.function))
+    assert first.calls(block) == 1
+    ok(acl.aclrtSetExceptionInfoCallback(second.function))
+    assert (second.calls(block), first.count) == (1, 1)
     ok(acl.aclrtSetExceptionInfoCallback(NULL))
+    assert (first.calls(block), second.count) == (0, 1)
 
 
 @rule("S7.26")
@@ -344,11 +365,15 @@ def test_register_null_exception_callback(device: int) -> None:
 
 
 @rule("S7.27")
-def test_register_exception_callbacks(device: int) -> None:
-    ok(acl.aclrtExceptionInfoCallbackRegister(on_exception))
-    ok(acl.aclrtExceptionInfoCallbackRegister(on_exception))
-    ok(acl.aclrtExceptionInfoCallbackUnregister(on_exception))
-    ok(acl.aclrtExceptionInfoCallbackUnregister(on_exception))
+@pytest.mark.emulator
+def test_register_exception_callbacks(block: Any) -> None:
+    first = Exceptions()
+    ok(acl.aclrtExceptionInfoCallbackRegister(first.function))
+    ok(acl.aclrtExceptionInfoCallbackRegister(first.function))
+    assert first.calls(block) == 1
+    ok(acl.aclrtExceptionInfoCallbackUnregister(first.function))
+    assert first.calls(block) == 0
+    ok(acl.aclrtExceptionInfoCallbackUnregister(first.function))
 
 
 @rule("S7.28")

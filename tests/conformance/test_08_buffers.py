@@ -6,6 +6,7 @@ import struct
 from typing import Any
 
 import pytest
+import rawabi
 from rawabi import NULL, acl, ffi, malloc, ok, read, write
 
 rule = pytest.mark.rule
@@ -52,7 +53,10 @@ def test_destroy_buffer_null() -> None:
 def test_destroy_buffer_keeps_the_memory(device: int) -> None:
     pointer = malloc(64)
     write(pointer, b"kept")
-    ok(acl.aclDestroyDataBuffer(buffer(pointer, 64)))
+    made = buffer(pointer, 64)
+    ok(acl.aclDestroyDataBuffer(made))
+    if rawabi.emulated():
+        assert acl.aclGetDataBufferAddr(made) == NULL
     assert read(pointer, 4) == b"kept"
     ok(acl.aclrtFree(pointer))
 
@@ -172,6 +176,8 @@ def test_destroy_desc() -> None:
     desc = tensor_desc(2, 3)
     assert acl.aclGetTensorDescElementCount(desc) == 6
     assert acl.aclDestroyTensorDesc(desc) is None
+    if rawabi.emulated():
+        assert acl.aclGetTensorDescElementCount(desc) == 0
 
 
 @rule("S8.14")
