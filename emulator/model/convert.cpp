@@ -233,7 +233,7 @@ void Converter::record_plan() {
 
 Dims parse_dims(std::string_view entry, std::string_view text) {
   Dims dims;
-  while (!text.empty()) {
+  while (true) {
     const size_t comma = text.find(',');
     const std::string_view part = text.substr(0, comma);
     int64_t value = 0;

@@ -70,22 +70,38 @@ struct DeviceModel::Execution {
                                int64_t (*bytes)(const Program&, size_t)) const;
 };
 
-// Only the bytes the model uses are looked at: a data buffer may claim more than was allocated.
+namespace {
+
+// How much of a tensor of `wanted` bytes there is at an address. The device would use the model's
+// size whatever the data buffer says (up to 64 bytes more are let through); here only as far as
+// the allocation goes.
+uint64_t usable(const DeviceBuffer& buffer, uint64_t wanted, memory::Place place) {
+  if (buffer.size >= wanted || place != memory::Place::kDevice)
+    return std::min(buffer.size, wanted);
+  const memory::Allocation block = memory::find_device(buffer.address);
+  const auto before = static_cast<uint64_t>(static_cast<const char*>(buffer.address) -
+                                            static_cast<const char*>(block.start));
+  return std::min(wanted, block.size_bytes - before);
+}
+
+}  // namespace
+
 std::vector<HostBuffer> DeviceModel::Execution::view(const std::vector<DeviceBuffer>& list,
                                                      const char* what,
                                                      int64_t (*bytes)(const Program&,
                                                                       size_t)) const {
   std::vector<HostBuffer> out;
   for (size_t i = 0; i < list.size(); ++i) {
-    const uint64_t used = std::min(list[i].size, static_cast<uint64_t>(bytes(model.program_, i)));
+    const auto wanted = static_cast<uint64_t>(bytes(model.program_, i));
     const auto place = memory::locate(list[i].address).place;
     const bool reachable =
         place == memory::Place::kDevice || (place == memory::Place::kPinned && memory::open_mode());
-    if (!reachable && used > 0) {
+    if (!reachable && wanted > 0) {
       base::fail(ACL_ERROR_RT_PARAM_INVALID,
                  std::string(what) + " " + std::to_string(i) +
                      " is no device memory; allocate it with aclrtMalloc and copy to it");
     }
+    const uint64_t used = wanted > 0 ? usable(list[i], wanted, place) : 0;
     out.push_back({used > 0 ? memory::view(list[i].address, used) : nullptr, used});
   }
   return out;
