@@ -52,8 +52,10 @@ class Walker {
   void choose_table();
   Block next_block();
   uint64_t position() const { return position_; }
+  bool has_table_head() const { return file_.size() - position_ >= head_bytes(); }
 
  private:
+  uint64_t head_bytes() const { return wide_ ? 8 : 4; }
   Table read_table() const;
   bool narrow_table_fits() const;
 
@@ -87,11 +89,11 @@ bool Walker::narrow_table_fits() const {
 }
 
 Table Walker::read_table() const {
-  const uint64_t head = wide_ ? 8 : 4;
+  const uint64_t head = head_bytes();
   const uint64_t row = wide_ ? 24 : 12;
   const uint64_t left = file_.size() - position_;
   const std::string where = origin_ + ": partition table at offset " + std::to_string(position_);
-  if (left < head)
+  if (!has_table_head())
     fail_model(kGeDataSizeInvalid, where + " lies outside the file; is it truncated?");
   const auto count = load<uint32_t>(file_, position_);
   const uint32_t most = header_.model_type == kTypeFlow ? kMaxFlowParts : kMaxParts;
@@ -232,11 +234,16 @@ Container read_container(std::span<const uint8_t> file, const std::string& origi
   container.wide_table = walker.wide();
   const bool several = container.header.model_num > 1 || container.header.unknown_shape;
   const uint32_t count = several ? std::max<uint32_t>(container.header.model_num, 1) : 1;
-  for (uint32_t i = 0; i < count; ++i) container.blocks.push_back(walker.next_block());
-  if (several && walker.position() != file.size()) {
-    fail_model(kGeFailure, origin + ": the " + std::to_string(count) +
-                               " sub models end at offset " + std::to_string(walker.position()) +
-                               ", the file at " + std::to_string(file.size()));
+  container.blocks.push_back(walker.next_block());
+  // What cannot even be the head of a further table is an end that does not fit the count.
+  while (container.blocks.size() < count && walker.has_table_head()) {
+    container.blocks.push_back(walker.next_block());
+  }
+  if (several && (container.blocks.size() < count || walker.position() != file.size())) {
+    fail_model(kGeFailure, origin + ": the header promises " + std::to_string(count) +
+                               " sub models, " + std::to_string(container.blocks.size()) +
+                               " of them end at offset " + std::to_string(walker.position()) +
+                               " of " + std::to_string(file.size()));
   }
   return container;
 }
