@@ -58,6 +58,10 @@ void forget_in_child(int file, void* sheet, size_t bytes) {
   base::fail(ACL_ERROR_RT_DRV_INTERNAL_ERROR, text);
 }
 
+// What to do about a ledger that cannot be used.
+constexpr const char* kAdvice =
+    ": end the processes that use it and remove it, or choose another name with ASCENDRT_MACHINE";
+
 }  // namespace
 
 // Excludes other processes; the owner's mutex excludes other threads.
@@ -101,7 +105,7 @@ void Ledger::prepare() {
   const bool fresh = status.st_size == 0;
   if (!fresh && status.st_size != static_cast<off_t>(sizeof(Sheet))) {
     refuse(where() + " has " + std::to_string(status.st_size) + " bytes instead of " +
-           std::to_string(sizeof(Sheet)) + ": it is damaged or of another version");
+           std::to_string(sizeof(Sheet)) + " (damaged, or of another version)" + kAdvice);
   }
   if (fresh && ftruncate(file_, sizeof(Sheet)) != 0) {
     refuse("cannot size " + where() + ": " + os::last_reason());
@@ -155,9 +159,7 @@ void Ledger::check_sheet() const {
            sheet_->processes != kLedgerProcesses)
     fault = "has another layout";
   if (fault == nullptr) return;
-  refuse(where() + " " + fault +
-         ": end the processes that use it and remove it, or choose another "
-         "name with ASCENDRT_MACHINE");
+  refuse(where() + " " + fault + kAdvice);
 }
 
 void Ledger::take_place() {

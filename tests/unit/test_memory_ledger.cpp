@@ -170,7 +170,7 @@ TEST(memory_ledger_has_room_for_256_processes) {
 TEST(memory_ledger_refuses_what_it_cannot_trust) {
   const Machine machine("bad");
   machine.write("not a ledger", 0600);
-  CHECK(refusal(machine.name).find("damaged or of another version") != std::string::npos);
+  CHECK(refusal(machine.name).find("damaged, or of another version") != std::string::npos);
   shm_unlink(machine.file.c_str());
 
   {
