@@ -188,8 +188,8 @@ aclError art_emu_aclmdlGetDesc(aclmdlDesc* modelDesc, uint32_t modelId) {
   });
 }
 
-// The real call wants the description partition; here older files without one are described from
-// their graph.
+// Goes by the description partition. The real call refuses older files without one; here they are
+// described from their graph.
 aclError art_emu_aclmdlGetDescFromFile(aclmdlDesc* modelDesc, const char* modelPath) {
   return call<ApiId::aclmdlGetDescFromFile>([&] {
     check_not_null(modelDesc, "modelDesc");

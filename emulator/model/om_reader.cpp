@@ -109,6 +109,7 @@ class ContentReader {
     read_model_def(block, origin_ + ": partition ", root);
     keep_weights(block, root);
     describe_root(root, block);
+    prefer_inout_info(root, block);
     return root;
   }
 
@@ -161,6 +162,20 @@ class ContentReader {
       model.gears = parse_inout_info(bytes).gears;
     } catch (const wire::Malformed&) {  // NOLINT(bugprone-empty-catch)
       // Loading does not need it, and real loaders do not look at it.
+    }
+  }
+
+  // A description that is asked for without loading comes from its own partition, where there is a
+  // sound one. src: hicann/ge api/acl aclmdlGetDescFromFile, aclmdlGetDescFromMem.
+  static void prefer_inout_info(Model& model, const Block& block) {
+    const auto bytes = block.find(kPartInOutInfo);
+    if (bytes.empty()) return;
+    try {
+      InOutInfo info = parse_inout_info(bytes);
+      model.inputs = std::move(info.inputs);
+      model.outputs = std::move(info.outputs);
+    } catch (const wire::Malformed&) {  // NOLINT(bugprone-empty-catch)
+      // The graph has told it.
     }
   }
 

@@ -156,6 +156,20 @@ TEST(om_inout_info_round_trip) {
   }
 }
 
+TEST(om_description_goes_by_its_own_partition) {
+  const Model m = small_network();
+  InOutInfo info{m.inputs, m.outputs, {}};
+  info.inputs[0].name = "renamed";
+  const Bytes def = serialize_model_def(m);
+  const auto describe_with = [&](const Bytes& inout) {
+    const Bytes file = pack({.blocks = {{{8, inout}, {0, def}}}});
+    return OmSource::from_memory(file.data(), file.size()).read_description();
+  };
+  CHECK_EQ(describe_with(serialize_inout_info(info)).inputs[0].name, std::string("renamed"));
+  CHECK_EQ(describe_with({}).inputs[0].name, std::string("x"));
+  CHECK_EQ(describe_with({1, 2, 3}).inputs[0].name, std::string("x"));  // not readable
+}
+
 TEST(om_soc_families) {
   CHECK(soc_compatible("Ascend910B1", "Ascend910B1"));
   CHECK(soc_compatible("Ascend910B1", "Ascend910B3"));
