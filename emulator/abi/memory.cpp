@@ -8,12 +8,14 @@
 #include "core/context.hpp"
 #include "core/device.hpp"
 #include "core/runtime.hpp"
+#include "core/stream.hpp"
 #include "gen/prototypes.h"
 
 namespace ascendrt::abi {
 namespace {
 
 constexpr uint64_t kGrain = 32;
+constexpr int64_t kForever = -1;
 constexpr uint64_t kGiantPage = 1ULL << 30;
 
 bool is_giant(aclrtMemMallocPolicy policy) {
@@ -163,6 +165,16 @@ aclError art_emu_aclrtMallocWithCfg(void** devPtr, size_t size, aclrtMemMallocPo
 aclError art_emu_aclrtFree(void* devPtr) {
   return call<ApiId::aclrtFree>([&] {
     check_not_null(devPtr, "devPtr");
+    memory::free_device(devPtr);
+  });
+}
+
+// "With device sync" is aclrtSynchronizeDevice and then the free: it needs a context and delivers
+// the failures of that context's streams.
+aclError art_emu_aclrtFreeWithDevSync(void* devPtr) {
+  return call<ApiId::aclrtFreeWithDevSync>([&] {
+    check_not_null(devPtr, "devPtr");
+    core::synchronize_context(kForever);
     memory::free_device(devPtr);
   });
 }

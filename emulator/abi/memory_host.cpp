@@ -5,6 +5,7 @@
 #include "core/chip.hpp"
 #include "core/context.hpp"
 #include "core/runtime.hpp"
+#include "core/stream.hpp"
 #include "gen/prototypes.h"
 #include "memory/memory.hpp"
 
@@ -12,12 +13,22 @@ namespace ascendrt::abi {
 namespace {
 
 constexpr uint64_t kHostPage = 4096;
+constexpr int64_t kForever = -1;
 
 void allocate(void** out, uint64_t size, const char* name) {
   check_not_null(out, name);
   check_positive(size, "size");
   core::current_context();
   *out = memory::allocate_pinned(size);
+}
+
+void release(void* address) {
+  check_not_null(address, "hostPtr");
+  if (memory::locate(address).place == memory::Place::kDevice) {
+    base::fail(ACL_ERROR_RT_PARAM_INVALID,
+               "argument hostPtr is device memory; free it with aclrtFree");
+  }
+  memory::free_pinned(address);
 }
 
 void check_chip() {
@@ -62,13 +73,14 @@ aclError art_emu_aclrtMallocHostWithCfg(void** ptr, uint64_t size, aclrtMallocCo
 }
 
 aclError art_emu_aclrtFreeHost(void* hostPtr) {
-  return call<ApiId::aclrtFreeHost>([&] {
+  return call<ApiId::aclrtFreeHost>([&] { release(hostPtr); });
+}
+
+aclError art_emu_aclrtFreeHostWithDevSync(void* hostPtr) {
+  return call<ApiId::aclrtFreeHostWithDevSync>([&] {
     check_not_null(hostPtr, "hostPtr");
-    if (memory::locate(hostPtr).place == memory::Place::kDevice) {
-      base::fail(ACL_ERROR_RT_PARAM_INVALID,
-                 "argument hostPtr is device memory; free it with aclrtFree");
-    }
-    memory::free_pinned(hostPtr);
+    core::synchronize_context(kForever);
+    release(hostPtr);
   });
 }
 

@@ -267,3 +267,23 @@ def test_a_forked_child_is_told_and_does_not_hang() -> None:
     """)
     assert code == 0, errors
     assert "forked" in out
+
+
+def test_free_with_a_device_synchronize() -> None:
+    """The work that uses the memory ends first; its failures come out of the free."""
+    code, out, errors = run("""
+        stream = ffi.new("void **")
+        ok(acl.aclrtCreateStream(stream))
+        status, pointer = malloc(64 << 20)
+        for value in range(20):
+            ok(acl.aclrtMemsetAsync(pointer, 64 << 20, value, 64 << 20, stream[0]))
+        ok(acl.aclrtFreeWithDevSync(pointer))
+        state = ffi.new("aclrtStreamStatus *")
+        ok(acl.aclrtStreamQuery(stream[0], state))
+        host = ffi.new("void **")
+        ok(acl.aclrtMallocHost(host, 64))
+        ok(acl.aclrtFreeHostWithDevSync(host[0]))
+        print(state[0], acl.aclrtFreeHostWithDevSync(host[0]), acl.aclrtFreeWithDevSync(ffi.NULL))
+    """)
+    assert code == 0, errors
+    assert out == "0 107000 100000\n"
