@@ -100,7 +100,8 @@ class Executor::Section {
     const Effects owed = std::exchange(scheduler.effects(), {});
     const uint32_t wakes = executor_.wakes_owed();
     executor_.tokens_ += wakes;
-    const bool start = !executor_.started_ && scheduler.runnable() > 0;
+    const bool start = !executor_.started_ && scheduler.runnable() > 0 &&
+                       !executor_.stopping_.load(std::memory_order_relaxed);
     executor_.started_ |= start;
     const bool none = executor_.workers_.load(std::memory_order_relaxed) == 0;
     const bool progress = executor_.waiting_ > 0 && (owed.awaited || none);
@@ -471,7 +472,7 @@ void Executor::quiesce(int64_t limit_ns) {
 namespace {
 
 Executor* make_executor() {
-  const int64_t workers = base::env_int("ASCENDRT_WORKERS", std::clamp(cpu_count(), 2, 8), 0, 256);
+  const int64_t workers = base::env_int("ASCENDRT_WORKERS", std::clamp(cpu_count(), 2, 8), 1, 256);
   return new Executor(runtime().physical_device_count(), static_cast<uint32_t>(workers));
 }
 

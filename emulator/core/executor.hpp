@@ -21,8 +21,8 @@ namespace ascendrt::core {
 // host thread that waits without a time limit helps: it runs the tasks of the stream it waits for,
 // or of the stream that this one waits for, so submit + synchronize costs no thread wake. It never
 // takes unrelated tasks, whose length would delay its return; with a time limit it does not help,
-// since a task cannot be interrupted. Without workers (ASCENDRT_WORKERS=0, no thread could be made,
-// process exit) the waiting threads run everything.
+// since a task cannot be interrupted. Without workers (no thread could be made, or the process
+// exits) the waiting threads run everything.
 class Executor {
  public:
   explicit Executor(size_t devices, uint32_t workers);
