@@ -117,8 +117,8 @@ void check_computable(const model::LoadedModel& loaded) {
   const auto& missing = model::DeviceModel::of(loaded).program().missing();
   if (missing.empty()) return;
   constexpr size_t kShown = 20;
-  std::string text = "model " + std::to_string(loaded.id) + " cannot be computed, " +
-                     std::to_string(missing.size()) + " of its operators are not emulated:";
+  std::string text = "model " + std::to_string(loaded.id) + " cannot be computed, its operators " +
+                     "or forms that are not emulated (" + std::to_string(missing.size()) + "):";
   for (size_t i = 0; i < missing.size() && i < kShown; ++i) text += "\n  " + missing[i];
   if (missing.size() > kShown) text += "\n  ...";
   refuse_model(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, text);

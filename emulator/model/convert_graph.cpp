@@ -1,6 +1,7 @@
 // Owns: emission of ops and folding. Must never: fold into tensors of unreasonable size.
 #include "model/convert_graph.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 namespace ascendrt::model {
@@ -30,7 +31,8 @@ std::vector<Bytes> evaluate(const OpView& view, const OpType& type,
     void* data = const_cast<uint8_t*>(operand.constant.data());  // kernels only read inputs
     from.push_back({operand.connected ? data : nullptr, operand.type.dtype, operand.type.shape});
   }
-  if (kernel.is_view) return {Bytes(view.inputs[0].constant.begin(), view.inputs[0].constant.end())};
+  if (kernel.is_view)
+    return {Bytes(view.inputs[0].constant.begin(), view.inputs[0].constant.end())};
   for (const TensorType& result : results) out.emplace_back(static_cast<size_t>(bytes_of(result)));
   for (size_t i = 0; i < out.size(); ++i) {
     to.push_back({out[i].data(), results[i].dtype, results[i].shape});
@@ -111,6 +113,34 @@ std::string GraphBuilder::reference(const GraphValue& value) {
   return ref;
 }
 
+namespace {
+
+std::vector<Operand> operands_of(const GraphBuilder::Inputs& inputs) {
+  std::vector<Operand> operands;
+  for (const auto& input : inputs) {
+    Operand operand;
+    operand.connected = input.has_value();
+    if (input) {
+      operand.type = input->type;
+      operand.is_constant = input->is_constant();
+      if (operand.is_constant) operand.constant = *input->constant;
+    }
+    operands.push_back(operand);
+  }
+  return operands;
+}
+
+bool can_fold(const std::vector<Operand>& operands, const std::vector<TensorType>& results) {
+  int64_t total = 0;
+  for (const TensorType& result : results) total += bytes_of(result);
+  const bool known = std::all_of(operands.begin(), operands.end(), [](const Operand& operand) {
+    return operand.is_constant || !operand.connected;
+  });
+  return known && !operands.empty() && total <= kFoldLimitBytes;
+}
+
+}  // namespace
+
 std::vector<GraphValue> GraphBuilder::add(const std::string& type, const std::string& name,
                                           Inputs inputs, AttrMap attrs) {
   const OpType* row = find_op_type(type);
@@ -119,24 +149,10 @@ std::vector<GraphValue> GraphBuilder::add(const std::string& type, const std::st
   Op op;
   op.type = type;
   op.attrs = std::move(attrs);
-  OpView view{op, {}};
-  bool foldable = !inputs.empty();
-  for (const auto& input : inputs) {
-    Operand operand;
-    operand.connected = input.has_value();
-    if (input) {
-      operand.type = input->type;
-      operand.is_constant = input->is_constant();
-      if (operand.is_constant) operand.constant = *input->constant;
-      foldable = foldable && operand.is_constant;
-    }
-    view.inputs.push_back(operand);
-  }
+  const OpView view{op, operands_of(inputs)};
   const std::vector<TensorType> results = row->infer(view);
-  int64_t total = 0;
-  for (const TensorType& result : results) total += bytes_of(result);
   std::vector<GraphValue> out;
-  if (foldable && total <= kFoldLimitBytes) {
+  if (can_fold(view.inputs, results)) {
     std::vector<Bytes> values = evaluate(view, *row, results);
     for (size_t i = 0; i < results.size(); ++i) {
       out.push_back(constant(name, results[i], std::move(values[i])));

@@ -69,12 +69,37 @@ void check_tensor(const TensorData& tensor) {
   }
 }
 
+// False when the field is none of the typed data.
+bool read_typed(const wire::Reader& r, TypedData& typed) {
+  switch (r.field()) {
+    case 4:
+      return r.floats(typed.floats), true;
+    case 5:
+      return r.ints(typed.int32s), true;
+    case 7:
+      return r.ints(typed.int64s), true;
+    case 10:
+      return r.doubles(typed.doubles), true;
+    case 11:
+      return r.ints(typed.uint64s), true;
+    default:
+      return false;
+  }
+}
+
+[[noreturn]] void refuse_external(const TensorData& tensor) {
+  refuse("tensor '" + tensor.name +
+         "' keeps its data in another file; save the model with the data inside "
+         "(onnx.save_model with save_as_external_data=False)");
+}
+
 TensorData read_tensor(wire::Reader r) {
   TensorData tensor;
   TypedData typed;
-  bool raw = false;
+  std::optional<std::span<const uint8_t>> raw;
   bool external = false;
   while (r.next()) {
+    if (read_typed(r, typed)) continue;
     switch (r.field()) {
       case 1:
         r.ints(tensor.dims);
@@ -82,30 +107,12 @@ TensorData read_tensor(wire::Reader r) {
       case 2:
         tensor.dtype = dtype_from_onnx(r.i64());
         break;
-      case 4:
-        r.floats(typed.floats);
-        break;
-      case 5:
-        r.ints(typed.int32s);
-        break;
-      case 7:
-        r.ints(typed.int64s);
-        break;
       case 8:
         tensor.name = r.string();
         break;
-      case 9: {
-        const auto bytes = r.bytes();
-        r.charge(bytes.size());
-        tensor.bytes.assign(bytes.begin(), bytes.end());
-        raw = true;
-        break;
-      }
-      case 10:
-        r.doubles(typed.doubles);
-        break;
-      case 11:
-        r.ints(typed.uint64s);
+      case 9:
+        raw = r.bytes();
+        r.charge(raw->size());
         break;
       case 13:
         external = true;
@@ -117,59 +124,46 @@ TensorData read_tensor(wire::Reader r) {
         break;
     }
   }
-  if (external) {
-    refuse("tensor '" + tensor.name +
-           "' keeps its data in another file; save the model with the data inside "
-           "(onnx.save_model with save_as_external_data=False)");
-  }
-  if (!raw) tensor.bytes = pack(tensor, typed);
+  if (external) refuse_external(tensor);
+  tensor.bytes = raw ? Bytes(raw->begin(), raw->end()) : pack(tensor, typed);
   check_tensor(tensor);
   return tensor;
+}
+
+// The kind of value that the field holds; kOther when it holds none that is understood.
+Attribute::Kind read_attribute_value(const wire::Reader& r, Attribute& a) {
+  using Kind = Attribute::Kind;
+  switch (r.field()) {
+    case 2:
+      return a.f = r.f32(), Kind::kFloat;
+    case 3:
+      return a.i = r.i64(), Kind::kInt;
+    case 4:
+      return a.s = r.string(), Kind::kString;
+    case 5:
+      return a.tensor = read_tensor(r.message("TensorProto")), Kind::kTensor;
+    case 7:
+      return r.floats(a.floats), Kind::kFloats;
+    case 8:
+      return r.ints(a.ints), Kind::kInts;
+    case 9:
+      return r.strings(a.strings), Kind::kStrings;
+    default:
+      return Kind::kOther;
+  }
 }
 
 Attribute read_attribute(wire::Reader r) {
   using Kind = Attribute::Kind;
   Attribute a;
   int64_t type = 0;
-  const auto seen = [&a](Kind kind) { a.kind = kind; };
   while (r.next()) {
-    switch (r.field()) {
-      case 1:
-        a.name = r.string();
-        break;
-      case 2:
-        a.f = r.f32();
-        seen(Kind::kFloat);
-        break;
-      case 3:
-        a.i = r.i64();
-        seen(Kind::kInt);
-        break;
-      case 4:
-        a.s = r.string();
-        seen(Kind::kString);
-        break;
-      case 5:
-        a.tensor = read_tensor(r.message("TensorProto"));
-        seen(Kind::kTensor);
-        break;
-      case 7:
-        r.floats(a.floats);
-        seen(Kind::kFloats);
-        break;
-      case 8:
-        r.ints(a.ints);
-        seen(Kind::kInts);
-        break;
-      case 9:
-        r.strings(a.strings);
-        seen(Kind::kStrings);
-        break;
-      case 20:
-        type = r.i64();
-        break;
-      default:
-        break;
+    if (r.field() == 1) {
+      a.name = r.string();
+    } else if (r.field() == 20) {
+      type = r.i64();
+    } else if (const Kind kind = read_attribute_value(r, a); kind != Kind::kOther) {
+      a.kind = kind;
     }
   }
   // The declared type tells an empty list from nothing, and a 0 that was left out.

@@ -12,7 +12,8 @@ namespace {
 const std::unordered_map<std::string_view, const OpType*>& table() {
   static const auto* map = [] {
     auto* built = new std::unordered_map<std::string_view, const OpType*>;
-    for (const auto part : {compute_op_types(), elementwise_op_types(), movement_op_types()}) {
+    for (const auto part :
+         {compute_op_types(), reduce_op_types(), elementwise_op_types(), movement_op_types()}) {
       for (const OpType& type : part) built->emplace(type.name, &type);
     }
     return built;

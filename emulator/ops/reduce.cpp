@@ -59,6 +59,18 @@ void visit(const Split& s, const T* x, F&& f) {
   }
 }
 
+// From the sum of the elements (or of what the operation makes of them) to the result.
+template <class T, class Sum>
+T finish(Reduce op, Sum sum, int64_t count) {
+  if (op == Reduce::kL2) return static_cast<T>(std::sqrt(static_cast<double>(sum)));
+  if (op != Reduce::kMean) return static_cast<T>(sum);
+  if constexpr (std::is_floating_point_v<T>) {
+    return static_cast<T>(sum / static_cast<double>(count));
+  } else {
+    return count == 0 ? T{0} : static_cast<T>(static_cast<int64_t>(sum) / count);
+  }
+}
+
 template <class T>
 T reduce_one(Reduce op, const Split& s, const T* x) {
   using Sum = std::conditional_t<std::is_floating_point_v<T>, double, uint64_t>;
@@ -92,13 +104,7 @@ T reduce_one(Reduce op, const Split& s, const T* x) {
     first = false;
   });
   if (op == Reduce::kMax || op == Reduce::kMin) return best;
-  if (op == Reduce::kL2) return static_cast<T>(std::sqrt(static_cast<double>(sum)));
-  if (op != Reduce::kMean) return static_cast<T>(sum);
-  if constexpr (std::is_floating_point_v<T>) {
-    return static_cast<T>(sum / static_cast<double>(s.inputs));
-  } else {
-    return s.inputs == 0 ? T{0} : static_cast<T>(static_cast<int64_t>(sum) / s.inputs);
-  }
+  return finish<T>(op, sum, s.inputs);
 }
 
 template <class T>
