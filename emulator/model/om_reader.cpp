@@ -9,6 +9,7 @@
 #include <cstring>
 #include <utility>
 
+#include "base/config.hpp"
 #include "base/error.hpp"
 #include "gen/soc.inc"
 #include "model/om_container.hpp"
@@ -222,10 +223,12 @@ void OmSource::probe() const {
 
 void OmSource::check_header(Entry entry) const {
   if (bytes_.size() >= kHeaderSize) return;
-  constexpr int32_t kCodes[] = {kGeDataSizeInvalid, kAclInvalidParam, kGeParamInvalid};
-  fail_model(kCodes[static_cast<size_t>(entry)],
-             origin_ + " has " + std::to_string(bytes_.size()) + " bytes, the header alone has " +
-                 std::to_string(kHeaderSize) + "; it is truncated or not an offline model");
+  int32_t code = entry == Entry::kQuerySize ? kGeParamInvalid : kGeDataSizeInvalid;
+  // The acl layer finds it for memory, while it asks which of two executors the model is for.
+  if (entry == Entry::kLoadMemory && base::env("ENABLE_RUNTIME_V2") != "0") code = kAclInvalidParam;
+  fail_model(code, origin_ + " has " + std::to_string(bytes_.size()) +
+                       " bytes, the header alone has " + std::to_string(kHeaderSize) +
+                       "; it is truncated or not an offline model");
 }
 
 bool OmSource::is_dynamic() const {

@@ -107,6 +107,13 @@ TEST(om_every_truncation_gives_the_documented_code) {
   }
 }
 
+TEST(om_short_memory_without_the_second_executor) {
+  ::setenv("ENABLE_RUNTIME_V2", "0", 1);
+  CHECK_EQ(load(Bytes(100, 0), Entry::kLoadMemory).code, 145006);
+  ::unsetenv("ENABLE_RUNTIME_V2");
+  CHECK_EQ(load(Bytes(100, 0), Entry::kLoadMemory).code, 100000);
+}
+
 TEST(om_trailing_bytes_are_refused) {
   for (Seed& seed : all_seeds()) {
     seed.file.push_back(0);
