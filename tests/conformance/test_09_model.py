@@ -222,10 +222,12 @@ def test_load_a_bundle(device: int, om: OmFiles) -> None:
 @guess
 @rule("S9.14")
 def test_load_several_parts_that_do_not_meet_the_end(device: int, om: OmFiles) -> None:
-    length = len(om.good) - 256 + 1
-    data = om.with_bytes(models.MODEL_NUM_AT, struct.pack("<I", 2)) + b"\0"
-    data = data[: models.LENGTH_AT] + struct.pack("<Q", length) + data[models.LENGTH_AT + 8 :]
-    assert load_both_ways(om, data) == [500002, 500002]
+    block = om.good[256:]
+    body = block * 2 + b"\0"
+    header = bytearray(om.good[:256])
+    struct.pack_into("<I", header, models.MODEL_NUM_AT, 2)
+    struct.pack_into("<Q", header, models.LENGTH_AT, len(body))
+    assert load_both_ways(om, bytes(header) + body) == [500002, 500002]
 
 
 @rule("S9.15")
