@@ -97,7 +97,8 @@ class Executor::Section {
   ~Section() {
     Scheduler& scheduler = executor_.scheduler_;
     executor_.runnable_.store(scheduler.runnable(), std::memory_order_relaxed);
-    const Effects owed = std::exchange(scheduler.effects(), {});
+    Effects owed;
+    if (scheduler.effects().any()) std::swap(owed, scheduler.effects());
     const uint32_t wakes = executor_.wakes_owed();
     executor_.tokens_ += wakes;
     const bool start = !executor_.started_ && scheduler.runnable() > 0 &&
@@ -377,14 +378,21 @@ Outcome Executor::domain_failure(StreamState& stream) {
 }
 
 Outcome Executor::take_failure(StreamState& stream) {
+  // Who has seen the tasks finish (acquire) sees their failures: without any, no lock is needed.
+  if (stream.error.load(std::memory_order_relaxed) == 0 &&
+      !stream.refusing.load(std::memory_order_acquire)) {
+    return {};
+  }
   const Section section(*this);
   if (stream.domain->error != 0) return {stream.domain->error, stream.domain->text};
-  return {std::exchange(stream.error, 0), std::exchange(stream.error_text, {})};
+  return {stream.error.exchange(0, std::memory_order_relaxed),
+          std::exchange(stream.error_text, {})};
 }
 
 base::Code Executor::peek_failure(StreamState& stream) {
   const Section section(*this);
-  return stream.domain->error != 0 ? stream.domain->error : stream.error;
+  return stream.domain->error != 0 ? stream.domain->error
+                                   : stream.error.load(std::memory_order_relaxed);
 }
 
 std::string Executor::describe(StreamState& stream) {

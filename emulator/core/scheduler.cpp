@@ -343,9 +343,9 @@ void Scheduler::fail(StreamState& stream, Outcome outcome, int64_t now_ns) {
       drop_queue(*other, now_ns);
     }
   }
-  if (stream.error != 0) return;
-  stream.error = outcome.code;
+  if (stream.error.load(std::memory_order_relaxed) != 0) return;
   stream.error_text = std::move(outcome.text);
+  stream.error.store(outcome.code, std::memory_order_relaxed);
 }
 
 // A dropped record counts as done, and opens its own gate: nobody shall wait for what cannot

@@ -54,8 +54,8 @@ struct StreamState {
   std::atomic<bool> refusing{false};  // shut down, aborting or stopped by a failure
   bool closed = false;
   bool aborting = false;
-  uint32_t waiters = 0;  // host threads waiting for `finished`
-  base::Code error = 0;  // first failure not delivered yet
+  uint32_t waiters = 0;              // host threads waiting for `finished`
+  std::atomic<base::Code> error{0};  // first failure not delivered yet; written before `finished`
   std::string error_text;
 
   Phase phase = Phase::kIdle;
@@ -109,6 +109,11 @@ struct Effects {
   std::vector<TaskFailure> failures;           // tell the exception callbacks
   bool awaited = false;                        // something a host thread waits for has happened
   bool deadline = false;                       // next_deadline() moved
+
+  bool any() const {
+    return awaited || deadline || !released.empty() || !arrivals.empty() || !dropped.empty() ||
+           !failures.empty();
+  }
 };
 
 class Scheduler {

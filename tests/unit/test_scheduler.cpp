@@ -282,7 +282,7 @@ TEST(scheduler_wait_runs_out) {
   CHECK(s.phase == Phase::kWaiting);
   m.scheduler.expire(1500);
   CHECK_EQ(m.scheduler.next_deadline(), kNoDeadline);
-  CHECK_EQ(s.error, ACL_ERROR_RT_WAIT_TIMEOUT);
+  CHECK_EQ(s.error.load(), ACL_ERROR_RT_WAIT_TIMEOUT);
   CHECK_EQ(m.scheduler.effects().failures.size(), size_t{1});
   m.run_all();  // the stream goes on
   CHECK_EQ(m.log, (std::vector<int>{1}));
@@ -297,7 +297,7 @@ TEST(scheduler_first_failure_is_kept_and_work_goes_on) {
   m.body(s, 2, Engine::kCube, 507014);
   m.body(s, 3);
   m.run_all();
-  CHECK_EQ(s.error, 507015);
+  CHECK_EQ(s.error.load(), 507015);
   CHECK_EQ(s.error_text, std::string("broken"));
   CHECK_EQ(m.log, (std::vector<int>{1, 2, 3}));
 }
