@@ -175,8 +175,9 @@ void set_attribute(aclrtStream handle, int32_t attribute, const aclrtStreamAttrV
       stream_with_priority(handle)->set_priority(
           value.streamPriority > INT32_MAX ? 0 : value.streamPriority);
       return;
+    default:
+      refuse_attribute(attribute);
   }
-  refuse_attribute(attribute);
 }
 
 void get_attribute(aclrtStream handle, int32_t attribute, aclrtStreamAttrValue& value) {
@@ -200,8 +201,9 @@ void get_attribute(aclrtStream handle, int32_t attribute, aclrtStreamAttrValue& 
     case ACL_STREAM_ATTR_PRIORITY:
       value.streamPriority = stream_with_priority(handle)->priority();
       return;
+    default:
+      refuse_attribute(attribute);
   }
-  refuse_attribute(attribute);
 }
 
 }  // namespace
