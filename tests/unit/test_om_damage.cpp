@@ -171,7 +171,7 @@ Bytes mutate(const Seed& seed, std::mt19937& random) {
 
 TEST(om_random_mutations_do_no_harm) {
   const char* runs = std::getenv("ASCENDRT_FUZZ_RUNS");  // more for a longer hunt
-  const int count = runs == nullptr ? 300 : std::atoi(runs);
+  const int count = runs == nullptr ? 150 : std::atoi(runs);
   std::mt19937 random(20240229);
   const std::set<base::Code> codes = {0, 145000, 145006, 500002, 545004};
   for (const Seed& seed : all_seeds()) {
