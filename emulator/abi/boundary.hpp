@@ -55,7 +55,8 @@ R value(R fallback, F&& f) noexcept {
   return result;
 }
 
-// The number behind an enum argument. A client may pass any; reading it as the enum would be undefined.
+// The number behind an enum argument. A client may pass any; reading it as the enum would be
+// undefined.
 template <class E>
 int32_t raw(const E& argument) {
   static_assert(sizeof(E) == sizeof(int32_t));

@@ -13,9 +13,9 @@
 namespace ascendrt::model {
 
 struct ConvertOptions {
-  std::string soc_version;            // empty: runs on any
+  std::string soc_version;                  // empty: runs on any
   std::map<std::string, Dims> input_shape;  // by input name
-  std::string command_line;           // recorded in the file
+  std::string command_line;                 // recorded in the file
 };
 
 // "key=value" lines: soc_version, input_shape ("x:1,3,48,192;y:1,4"), command_line. Blank lines are

@@ -1,5 +1,6 @@
 // Rules for convolution, pooling, matrix products, normalisation and reduction.
-// Owns: how ONNX attributes become GE attributes. Must never: drop an attribute that changes results.
+// Owns: how ONNX attributes become GE attributes. Must never: drop an attribute that changes
+// results.
 #include <algorithm>
 
 #include "model/convert_node.hpp"
@@ -94,8 +95,7 @@ Values conv(const NodeCall& call) {
   const GraphValue x = flat ? add_row(call, "_unsqueeze", call.in(0)) : call.in(0);
   const GraphValue w = flat ? add_row(call, "_filter_unsqueeze", call.in(1)) : call.in(1);
   const ops::Shape& filter = w.type.shape;
-  const Window window =
-      read_window(call, x.type.shape, {filter[2], filter[3]}, flat ? 1 : 2);
+  const Window window = read_window(call, x.type.shape, {filter[2], filter[3]}, flat ? 1 : 2);
   AttrMap attrs = attributes({{"strides", with_leading_ones(window.strides)},
                               {"pads", window.pads},
                               {"dilations", with_leading_ones(window.dilations)},
@@ -203,9 +203,9 @@ Values batch_norm(const NodeCall& call) {
 }
 
 Values instance_norm(const NodeCall& call) {
-  return call.make("InstanceNorm", {call.in(0), call.in(1), call.in(2)},
-                   attributes({{"epsilon", call.node.float_or("epsilon", 1e-5F)},
-                               {"data_format", "NCHW"}}));
+  return call.make(
+      "InstanceNorm", {call.in(0), call.in(1), call.in(2)},
+      attributes({{"epsilon", call.node.float_or("epsilon", 1e-5F)}, {"data_format", "NCHW"}}));
 }
 
 Values layer_norm(const NodeCall& call) {
@@ -224,8 +224,8 @@ Values layer_norm(const NodeCall& call) {
 // Before opset 13 softmax works on everything from the axis on.
 Values softmax_as(const NodeCall& call, const char* type) {
   const bool flattens = call.opset < 13;
-  AttrMap attrs = attributes(
-      {{"axes", std::vector<int64_t>{call.node.int_or("axis", flattens ? 1 : -1)}}});
+  AttrMap attrs =
+      attributes({{"axes", std::vector<int64_t>{call.node.int_or("axis", flattens ? 1 : -1)}}});
   if (flattens) attrs.set("need_fusion", int64_t{1});
   return call.make(type, {call.in(0)}, std::move(attrs));
 }
@@ -239,10 +239,10 @@ Values reduce(const NodeCall& call) {
   const auto axes = call.list("axes", 1);
   GraphBuilder::Inputs operands = {call.in(0)};
   if (axes) operands.emplace_back(call.ints("_axes", *axes));
-  return call.make(call.node.op_type, operands,
-                   attributes({{"keep_dims", call.node.int_or("keepdims", 1) != 0},
-                               {"noop_with_empty_axes",
-                                call.node.int_or("noop_with_empty_axes", 0) != 0}}));
+  return call.make(
+      call.node.op_type, operands,
+      attributes({{"keep_dims", call.node.int_or("keepdims", 1) != 0},
+                  {"noop_with_empty_axes", call.node.int_or("noop_with_empty_axes", 0) != 0}}));
 }
 
 Values arg(const NodeCall& call) {
@@ -251,8 +251,7 @@ Values arg(const NodeCall& call) {
   const bool keep = call.node.int_or("keepdims", 1) != 0;
   const char* type = call.node.op_type == "ArgMin" ? "ArgMin" : "ArgMaxV2";
   const GraphValue dimension = call.graph.int_scalar(call.name + "_dimension", axis);
-  Values y = call.make(type, {call.in(0), dimension},
-                       attributes({{"dtype", int64_t{ACL_INT64}}}));
+  Values y = call.make(type, {call.in(0), dimension}, attributes({{"dtype", int64_t{ACL_INT64}}}));
   if (!keep) return y;
   return {call.helper("Unsqueeze", "_keep", {y[0]},
                       attributes({{"axes", std::vector<int64_t>{axis}}}))};

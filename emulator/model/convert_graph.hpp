@@ -19,8 +19,8 @@ namespace ascendrt::model {
 // A tensor while the graph is built: bytes known now, or the output of an op.
 struct GraphValue {
   TensorType type;
-  std::string name;                        // of the tensor, for naming Const ops
-  std::string ref;                         // "op:index"; empty while only a constant
+  std::string name;                       // of the tensor, for naming Const ops
+  std::string ref;                        // "op:index"; empty while only a constant
   std::shared_ptr<const Bytes> constant;  // null when it is only known at run time
 
   bool is_constant() const { return constant != nullptr; }

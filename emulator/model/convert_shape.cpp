@@ -49,7 +49,9 @@ Values dropout(const NodeCall& call) {
 Values shape(const NodeCall& call) {
   const ops::Shape& s = call.in(0).type.shape;
   const auto rank = static_cast<int64_t>(s.rank());
-  const auto limit = [rank](int64_t v) { return std::clamp<int64_t>(v < 0 ? v + rank : v, 0, rank); };
+  const auto limit = [rank](int64_t v) {
+    return std::clamp<int64_t>(v < 0 ? v + rank : v, 0, rank);
+  };
   const int64_t start = limit(call.node.int_or("start", 0));
   const int64_t end = limit(call.node.int_or("end", rank));
   std::vector<int64_t> dims;
@@ -169,8 +171,7 @@ Values split(const NodeCall& call) {
 }
 
 Values gather(const NodeCall& call) {
-  const GraphValue axis =
-      call.graph.int_scalar(call.name + "_axis", call.node.int_or("axis", 0));
+  const GraphValue axis = call.graph.int_scalar(call.name + "_axis", call.node.int_or("axis", 0));
   return call.make("GatherV2", {call.in(0), call.in(1), axis},
                    attributes({{"negative_index_support", true}}));
 }
@@ -186,24 +187,12 @@ Values constant_of_shape(const NodeCall& call) {
 }
 
 constexpr NodeRule kRules[] = {
-    {"Constant", constant},
-    {"Identity", pass},
-    {"Dropout", dropout},
-    {"Shape", shape},
-    {"Size", size},
-    {"Reshape", reshape},
-    {"Flatten", flatten},
-    {"Squeeze", squeeze},
-    {"Unsqueeze", unsqueeze},
-    {"Transpose", transpose},
-    {"Concat", concat},
-    {"Pad", pad},
-    {"Slice", slice},
-    {"Split", split},
-    {"Gather", gather},
-    {"Expand", expand},
-    {"Tile", tile},
-    {"ConstantOfShape", constant_of_shape},
+    {"Constant", constant},   {"Identity", pass},   {"Dropout", dropout},
+    {"Shape", shape},         {"Size", size},       {"Reshape", reshape},
+    {"Flatten", flatten},     {"Squeeze", squeeze}, {"Unsqueeze", unsqueeze},
+    {"Transpose", transpose}, {"Concat", concat},   {"Pad", pad},
+    {"Slice", slice},         {"Split", split},     {"Gather", gather},
+    {"Expand", expand},       {"Tile", tile},       {"ConstantOfShape", constant_of_shape},
 };
 
 }  // namespace
