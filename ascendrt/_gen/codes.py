@@ -180,7 +180,7 @@ CODES: Final[dict[int, Code]] = {
     500003: Code("ACL_ERROR_RT_FAILURE", "acl", "runtime failed", ""),
     500004: Code("ACL_ERROR_DRV_FAILURE", "acl", "driver failed", ""),
     500005: Code("ACL_ERROR_PROFILING_FAILURE", "acl", "profiling failed", ""),
-    507000: Code("ACL_ERROR_RT_INTERNAL_ERROR", "runtime", "runtime internal error; also elapsed time / time stamp of an event never recorded", "the runtime failed inside; for events: record them before asking for times"),
+    507000: Code("ACL_ERROR_RT_INTERNAL_ERROR", "runtime", "runtime internal error; also elapsed time / time stamp of an event never recorded", ""),
     507001: Code("ACL_ERROR_RT_TS_ERROR", "runtime", "task scheduler error", ""),
     507002: Code("ACL_ERROR_RT_STREAM_TASK_FULL", "runtime", "stream queue full", "the stream's task queue is full; synchronize it or use another stream"),
     507003: Code("ACL_ERROR_RT_STREAM_TASK_EMPTY", "runtime", "stream queue empty", ""),

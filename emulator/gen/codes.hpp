@@ -183,7 +183,7 @@ inline constexpr CodeText kCodes[] = {
     {500003, "ACL_ERROR_RT_FAILURE", "runtime failed", ""},
     {500004, "ACL_ERROR_DRV_FAILURE", "driver failed", ""},
     {500005, "ACL_ERROR_PROFILING_FAILURE", "profiling failed", ""},
-    {507000, "ACL_ERROR_RT_INTERNAL_ERROR", "runtime internal error; also elapsed time / time stamp of an event never recorded", "the runtime failed inside; for events: record them before asking for times"},
+    {507000, "ACL_ERROR_RT_INTERNAL_ERROR", "runtime internal error; also elapsed time / time stamp of an event never recorded", ""},
     {507001, "ACL_ERROR_RT_TS_ERROR", "task scheduler error", ""},
     {507002, "ACL_ERROR_RT_STREAM_TASK_FULL", "stream queue full", "the stream's task queue is full; synchronize it or use another stream"},
     {507003, "ACL_ERROR_RT_STREAM_TASK_EMPTY", "stream queue empty", ""},
