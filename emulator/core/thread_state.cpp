@@ -1,10 +1,40 @@
 #include "core/thread_state.hpp"
 
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include <utility>
 
 #include "core/context.hpp"
 
 namespace ascendrt::core {
+namespace {
+
+// Note [End of a thread]
+// Destructors of static objects call the runtime after the thread-local objects of the main thread
+// are gone. So the state is reached through a plain pointer, the main thread's state is never
+// destroyed, and a thread that calls after its own clean-up gets a new state, which is leaked.
+thread_local ThreadState* t_state = nullptr;
+
+struct Cleaner {
+  bool armed = false;
+  ~Cleaner() { delete std::exchange(t_state, nullptr); }
+};
+thread_local Cleaner t_cleaner;
+thread_local bool t_registered = false;
+
+bool is_main_thread() { return syscall(SYS_gettid) == getpid(); }
+
+ThreadState& make_state() {
+  t_state = new ThreadState;
+  if (!t_registered && !is_main_thread()) {
+    t_cleaner.armed = true;  // first use registers its destructor
+    t_registered = true;
+  }
+  return *t_state;
+}
+
+}  // namespace
 
 ThreadState::~ThreadState() { set_explicit(nullptr); }
 
@@ -20,9 +50,6 @@ void ThreadState::set_device(int32_t device_index) {
   device_slot = device_index;
 }
 
-ThreadState& thread_state() {
-  static thread_local ThreadState state;
-  return state;
-}
+ThreadState& thread_state() { return t_state != nullptr ? *t_state : make_state(); }
 
 }  // namespace ascendrt::core
