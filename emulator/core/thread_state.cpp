@@ -3,7 +3,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <mutex>
 #include <utility>
+#include <vector>
 
 #include "core/context.hpp"
 
@@ -13,22 +15,31 @@ namespace {
 // Note [End of a thread]
 // Destructors of static objects call the runtime after the thread-local objects of the main thread
 // are gone. So the state is reached through a plain pointer, the main thread's state is never
-// destroyed, and a thread that calls after its own clean-up gets a new state, which is leaked.
+// destroyed, and a thread that calls after its own clean-up gets a new state that stays.
 thread_local ThreadState* t_state = nullptr;
+thread_local bool t_registered = false;
 
 struct Cleaner {
   bool armed = false;
   ~Cleaner() { delete std::exchange(t_state, nullptr); }
 };
 thread_local Cleaner t_cleaner;
-thread_local bool t_registered = false;
 
 bool is_main_thread() { return syscall(SYS_gettid) == getpid(); }
 
+void keep_for_ever(ThreadState* state) {
+  static std::mutex mutex;
+  static auto* const kept = new std::vector<ThreadState*>;
+  const std::lock_guard lock(mutex);
+  kept->push_back(state);
+}
+
 ThreadState& make_state() {
   t_state = new ThreadState;
-  if (!t_registered && !is_main_thread()) {
-    t_cleaner.armed = true;  // first use registers its destructor
+  if (t_registered || is_main_thread()) {
+    keep_for_ever(t_state);
+  } else {
+    t_cleaner.armed = true;  // the first use registers its destructor
     t_registered = true;
   }
   return *t_state;
