@@ -98,6 +98,7 @@ class Backend:
     origin: str
     attempts: tuple[Attempt, ...] = ()
     libraries: tuple[str, ...] = ()
+    unloaded: tuple[str, ...] = ()  # libraries beside the main one that do not load, with reasons
 
     def page_kind(self) -> str:
         """Return what pages back device memory; empty where the backend does not tell."""
@@ -163,11 +164,11 @@ def examine(place: Place, environ: Mapping[str, str]) -> Attempt:
         return Attempt(place, "", f"no {' or '.join(ANCHORS)} there")
     attempt = Attempt(place, anchor, "")
     answer = _probe(place.directory / anchor, environ)
-    if "reason" in answer:
-        return replace(attempt, reason=str(answer["reason"]), broken=True)
-    if answer.get("facade"):
+    if answer.reason:
+        return replace(attempt, reason=answer.reason, broken=True)
+    if answer.facade:
         return replace(attempt, reason="a library of the ascendrt emulator, not of a toolkit")
-    return _judge_count(attempt, int(str(answer["code"])), int(str(answer["count"])))
+    return _judge_count(attempt, answer.code, answer.count)
 
 
 def _judge_count(attempt: Attempt, code: int, count: int) -> Attempt:
@@ -183,7 +184,17 @@ def _judge_count(attempt: Attempt, code: int, count: int) -> Attempt:
     return replace(attempt, reason=reason, broken=True)
 
 
-def _probe(library: Path, environ: Mapping[str, str]) -> dict[str, object]:
+@dataclass(frozen=True)
+class _Answer:
+    """What a trial load found out; `reason` = it did not load."""
+
+    reason: str = ""
+    facade: bool = False
+    code: int = 0
+    count: int = 0
+
+
+def _probe(library: Path, environ: Mapping[str, str]) -> _Answer:
     """Load a library in a child; see Note [Probe in a child]."""
     script = Path(__file__).with_name("_probe.py")
     python = sys.executable or str(Path(sys.prefix) / "bin" / "python3")
@@ -194,14 +205,13 @@ def _probe(library: Path, environ: Mapping[str, str]) -> dict[str, object]:
             stderr=subprocess.DEVNULL, timeout=PROBE_TIMEOUT_S, check=False,
         )  # fmt: skip
     except subprocess.TimeoutExpired:
-        return {"reason": f"a trial load did not answer within {PROBE_TIMEOUT_S:g} s"}
+        return _Answer(f"a trial load did not answer within {PROBE_TIMEOUT_S:g} s")
     except OSError as error:
-        return {"reason": f"a trial load could not be started: {error}"}
+        return _Answer(f"a trial load could not be started: {error}")
     for line in child.stdout.decode(errors="replace").splitlines():
         if line.startswith("ascendrt-probe "):
-            answer: dict[str, object] = json.loads(line.partition(" ")[2])
-            return answer
-    return {"reason": f"a trial load died with exit status {child.returncode}"}
+            return _Answer(**json.loads(line.partition(" ")[2]))
+    return _Answer(f"a trial load died with exit status {child.returncode}")
 
 
 def choose(
@@ -229,16 +239,10 @@ def choose(
         if attempt.usable:
             return Backend("real", place.directory, place.origin, tuple(attempts))
     if mode == "real":
-        raise BackendError(
-            _no_real("ASCENDRT_BACKEND=real, but no usable CANN was found", attempts)
-        )
+        raise BackendError(_no_real("ASCENDRT_BACKEND=real", attempts))
     nodes = sorted(glob.glob(DEVICE_GLOB if device_glob is None else device_glob))
     if nodes:
-        raise BackendError(
-            _no_real(
-                f"this machine has NPU device files ({nodes[0]}), but no usable CANN", attempts
-            )
-        )
+        raise BackendError(_no_real(f"this machine has NPU device files ({nodes[0]})", attempts))
     _warn_broken([attempt for attempt in attempts if attempt.broken])
     return Backend("emu", package_lib_dir(), "no usable toolkit", tuple(attempts))
 
@@ -249,15 +253,15 @@ def _explicit(directory: Path, environ: Mapping[str, str]) -> Backend:
     if anchor is None:
         raise BackendError(f"{origin}={directory} holds no {' or '.join(ANCHORS)}")
     answer = _probe(directory / anchor, environ)
-    if "reason" in answer:
-        raise BackendError(f"{origin}={directory}: {anchor} does not load: {answer['reason']}")
-    return Backend("emu" if answer.get("facade") else "real", directory, origin)
+    if answer.reason:
+        raise BackendError(f"{origin}={directory}: {anchor} does not load: {answer.reason}")
+    return Backend("emu" if answer.facade else "real", directory, origin)
 
 
-def _no_real(head: str, attempts: Sequence[Attempt]) -> str:
+def _no_real(because: str, attempts: Sequence[Attempt]) -> str:
     tried = "\n".join(f"  - {attempt}" for attempt in attempts)
     return (
-        f"{head}. Tried:\n{tried}\n"
+        f"{because}, but no usable CANN was found. Tried:\n{tried}\n"
         "Source the toolkit's set_env.sh and check the driver (npu-smi info), "
         "or set ASCENDRT_BACKEND=emu to run on the emulator."
     )
@@ -284,12 +288,7 @@ def load() -> Backend:
         with _lock:
             if _loaded is None:
                 chosen = choose(os.environ)
-                _loaded = replace(chosen, libraries=_install(chosen))
-    return _loaded
-
-
-def loaded() -> Backend | None:
-    """Return the loaded set, or None while nothing was loaded yet."""
+                _loaded = _install(chosen)
     return _loaded
 
 
@@ -301,12 +300,12 @@ def backend() -> Kind:
     return load().kind
 
 
-def _install(chosen: Backend) -> tuple[str, ...]:
-    """Load the chosen libraries and bind the table; returns their paths."""
+def _install(chosen: Backend) -> Backend:
+    """Load the chosen libraries and bind the table."""
     from ascendrt._cffi import ffi, lib
 
     message = ffi.new("char[]", _MESSAGE_BYTES)
-    handles, loaded, reasons = [], [], []
+    handles, loaded, unloaded = [], [], []
     for name in _library_names(chosen):
         path = chosen.directory / name
         handle = lib.art_bind_open(os.fsencode(path), message, _MESSAGE_BYTES)
@@ -314,14 +313,14 @@ def _install(chosen: Backend) -> tuple[str, ...]:
             handles.append(handle)
             loaded.append(str(path))
         else:
-            reasons.append(ffi.string(message).decode(errors="replace"))
-            if name in ANCHORS:
+            unloaded.append(f"{path}: {ffi.string(message).decode(errors='replace')}")
+            if not handles:
                 raise BackendError(
-                    f"{path} loads in a fresh process but not in this one: {reasons[-1]}. "
-                    "Was LD_LIBRARY_PATH changed after the start, or another CANN loaded before?"
+                    f"loads in a fresh process but not in this one: {unloaded[0]}. Was "
+                    "LD_LIBRARY_PATH changed after the start, or another CANN loaded before?"
                 )
     lib.art_bind_table(ffi.new("void *[]", handles), len(handles))
-    return tuple(loaded)
+    return replace(chosen, libraries=tuple(loaded), unloaded=tuple(unloaded))
 
 
 def _library_names(chosen: Backend) -> list[str]:

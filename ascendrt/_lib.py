@@ -42,9 +42,8 @@ lib = cast("Functions", _Library())
 def _missing(name: str) -> Callable[..., Any]:
     def raise_missing(*_: object) -> Any:
         backend = _backend.load()
-        raise errors.MissingSymbolError(
-            name, f"none of the libraries in {backend.directory} has {name}"
-        )
+        text = f"none of the libraries in {backend.directory} has {name}"
+        raise errors.MissingSymbolError(name, "; not loaded: ".join((text, *backend.unloaded)))
 
     return raise_missing
 

@@ -14,7 +14,7 @@ import sys
 
 
 def examine(path: str, marker: str) -> dict[str, object]:
-    """Load `path`; answer {"reason"} on failure, {"facade"}, or {"code", "count"}."""
+    """Load `path`; answer "reason" on failure, "facade", or "code" and "count"."""
     try:
         library = ctypes.CDLL(path, mode=os.RTLD_NOW | os.RTLD_LOCAL)
     except OSError as error:
@@ -32,7 +32,8 @@ def examine(path: str, marker: str) -> dict[str, object]:
 
 
 if __name__ == "__main__":
-    line = "ascendrt-probe " + json.dumps(examine(sys.argv[1], sys.argv[2])) + "\n"
+    # A new line first: the library may have printed half a line.
+    line = "\nascendrt-probe " + json.dumps(examine(sys.argv[1], sys.argv[2])) + "\n"
     sys.stdout.flush()
     os.write(1, line.encode())
     # No clean-up: an exit handler of a half-working library must not turn the answer into a crash.

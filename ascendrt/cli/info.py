@@ -42,6 +42,7 @@ def collect() -> dict[str, object]:
         "chosen_because": backend.origin,
         "library_dir": str(backend.directory),
         "libraries": list(backend.libraries),
+        "unloaded": list(backend.unloaded),
         "tried": [_attempt(attempt) for attempt in backend.attempts],
         "versions": _versions(),
         "soc": soc_name(),
@@ -104,6 +105,7 @@ def _lines(facts: dict[str, object]) -> list[str]:
     lines = [
         f"backend      {facts['backend']} ({facts['chosen_because']})",
         f"libraries    {facts['library_dir']}",
+        *(f"not loaded   {text}" for text in _texts(facts["unloaded"])),
         *(f"tried        {tried['text']}" for tried in attempts if tried["library"]),
         "versions     " + ", ".join(f"{name} {value}" for name, value in versions.items()),
         f"chip         {facts['soc'] or 'unknown'}",
@@ -123,6 +125,10 @@ def _device_line(device: dict[str, object]) -> str:
     total = int(str(device["memory_total_bytes"])) / 2**30
     free = int(str(device["memory_free_bytes"])) / 2**30
     return f"  device {device['index']}   {total:.1f} GiB, {free:.1f} GiB free"
+
+
+def _texts(value: object) -> list[str]:
+    return value if isinstance(value, list) else []
 
 
 def _rows(value: object) -> list[dict[str, object]]:

@@ -12,7 +12,16 @@ def toolkits(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Toolkit]:
     base = tmp_path_factory.mktemp("toolkits")
     made = {
         name: Toolkit(base / name)
-        for name in ("full", "missing_symbol", "no_driver", "stub", "no_card", "crash", "no_count")
+        for name in (
+            "full",
+            "half",
+            "missing_symbol",
+            "no_driver",
+            "stub",
+            "no_card",
+            "crash",
+            "no_count",
+        )
     }
     name = "libascendcl.so"
     compile_library(made["full"].lib64 / name)
@@ -22,6 +31,8 @@ def toolkits(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Toolkit]:
     hal = compile_library(base / "driver" / "libascend_hal.so")
     needed = ["-Wl,--no-as-needed", f"-L{hal.parent}", "-lascend_hal"]
     compile_library(made["no_driver"].lib64 / name, *needed)
+    compile_library(made["half"].lib64 / name, "-DWITHOUT_MALLOC")
+    compile_library(made["half"].lib64 / "libacl_rt.so", *needed)
     hal.unlink()
     for kind, text in (
         ("crash", "__attribute__((constructor)) static void die(void) { __builtin_trap(); }"),

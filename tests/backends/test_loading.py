@@ -87,6 +87,21 @@ def test_a_missing_symbol_that_gives_no_status_is_an_error_too(
     assert answer(code, ASCEND_HOME_PATH=str(toolkits["full"].root)) == "aclmdlCreateDesc"
 
 
+def test_what_did_not_load_is_told_where_it_is_missed(toolkits: dict[str, Toolkit]) -> None:
+    code = (
+        "import ascendrt\nfrom ascendrt.cli import main\n"
+        "try:\n    ascendrt.Memory(64)\n"
+        "except ascendrt.MissingSymbolError as error:\n    print(' '.join(str(error).split()))\n"
+        "main(['info'])"
+    )
+    done = run_python(code, ASCEND_HOME_PATH=str(toolkits["half"].root))
+    error, *info = done.stdout.splitlines()
+    (told,) = [line for line in info if line.startswith("not loaded")]
+    for text in (error, told):
+        assert str(toolkits["half"].lib64 / "libacl_rt.so") in text
+        assert "libascend_hal.so: cannot open" in text
+
+
 @pytest.mark.parametrize("broken", ["no_driver", "stub"])
 def test_falling_back_warns_once_and_works(toolkits: dict[str, Toolkit], broken: str) -> None:
     code = (
