@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import mmap
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -729,6 +731,117 @@ def test_pointer_attributes_null(block: Any) -> None:
     attributes = ffi.new("aclrtPtrAttributes *")
     assert acl.aclrtPointerGetAttributes(NULL, attributes) == 100000
     assert acl.aclrtPointerGetAttributes(block, NULL) == 100000
+
+
+@pytest.fixture
+def pages(device: int) -> Iterator[Any]:
+    """Host memory of two pages that starts at a page, registered by nobody."""
+    area = mmap.mmap(-1, 8192)
+    pointer = ffi.from_buffer(area)
+    yield pointer
+    acl.aclrtHostUnregister(pointer)
+    ffi.release(pointer)
+    area.close()
+
+
+def place(pointer: Any) -> int:
+    attributes = ffi.new("aclrtPtrAttributes *")
+    ok(acl.aclrtPointerGetAttributes(pointer, attributes))
+    return int(attributes.location.type)
+
+
+@rule("S6.73")
+def test_attributes_of_registered_memory(pages: Any) -> None:
+    assert place(pages) == acl.ACL_MEM_LOCATION_TYPE_UNREGISTERED
+    ok(acl.aclrtHostRegister(pages, 4096, acl.ACL_HOST_REGISTER_MAPPED, ffi.new("void **")))
+    assert place(pages) == place(offset(pages, 4095)) == acl.ACL_MEM_LOCATION_TYPE_HOST
+    assert place(offset(pages, 4096)) == acl.ACL_MEM_LOCATION_TYPE_UNREGISTERED
+    ok(acl.aclrtHostUnregister(pages))
+    assert place(pages) == acl.ACL_MEM_LOCATION_TYPE_UNREGISTERED
+
+
+@rule("S6.74")
+def test_register_null_or_zero(pages: Any) -> None:
+    out = ffi.new("void **")
+    assert acl.aclrtHostRegister(NULL, 4096, 0, out) == 100000
+    assert acl.aclrtHostRegister(pages, 4096, 0, NULL) == 100000
+    assert acl.aclrtHostRegister(pages, 0, 0, out) == 100000
+    assert acl.aclrtHostRegisterV2(NULL, 4096, 2) == 100000
+    assert acl.aclrtHostRegisterV2(pages, 0, 2) == 100000
+    assert out[0] == NULL
+    assert place(pages) == acl.ACL_MEM_LOCATION_TYPE_UNREGISTERED
+
+
+@rule("S6.75")
+def test_register_type(pages: Any) -> None:
+    out = ffi.new("void **")
+    assert [acl.aclrtHostRegister(pages, 4096, kind, out) for kind in (1, 2, 16, 5)] == [207000] * 4
+    assert out[0] == NULL
+    ok(acl.aclrtHostRegister(pages, 4096, 4 | 8, out))
+    assert out[0] != NULL
+
+
+@rule("S6.76")
+def test_register_flag(pages: Any) -> None:
+    for flag in (0, 1, 0x12, 0x20000000):
+        assert acl.aclrtHostRegisterV2(pages, 4096, flag) == 107000
+    assert place(pages) == acl.ACL_MEM_LOCATION_TYPE_UNREGISTERED
+    ok(acl.aclrtHostRegisterV2(pages, 4096, 0x1000000E))
+    assert place(pages) == acl.ACL_MEM_LOCATION_TYPE_HOST
+
+
+@rule("S6.77")
+def test_register_without_context(pages: Any) -> None:
+    out = ffi.new("void **")
+    assert in_thread(lambda: acl.aclrtHostRegister(pages, 4096, 0, out)) == 107002
+    assert in_thread(lambda: acl.aclrtHostRegisterV2(pages, 4096, 2)) == 107002
+    assert place(pages) == acl.ACL_MEM_LOCATION_TYPE_UNREGISTERED
+
+
+@rule("S6.78")
+def test_register_needs_a_page_start(pages: Any) -> None:
+    out = ffi.new("void **")
+    assert acl.aclrtHostRegister(offset(pages, 64), 4096, 0, out) not in (0, 207000)
+    assert out[0] == NULL
+    ok(acl.aclrtHostRegister(pages, 4096, 0, out))
+
+
+@rule("S6.79")
+def test_register_twice(pages: Any) -> None:
+    out = ffi.new("void **")
+    ok(acl.aclrtHostRegisterV2(pages, 8192, 2))
+    assert acl.aclrtHostRegisterV2(pages, 8192, 2) == 507910
+    assert acl.aclrtHostRegister(pages, 4096, 0, out) == 507910
+    assert acl.aclrtHostRegisterV2(offset(pages, 4096), 4096, 2) == 507910
+    ok(acl.aclrtHostUnregister(pages))
+    ok(acl.aclrtHostRegister(pages, 8192, 0, out))
+
+
+@rule("S6.80")
+def test_unregister_what_is_not_registered(pages: Any) -> None:
+    assert acl.aclrtHostUnregister(pages) == 507911
+    ok(acl.aclrtHostRegisterV2(pages, 8192, 2))
+    assert acl.aclrtHostUnregister(offset(pages, 4096)) == 507911
+    ok(acl.aclrtHostUnregister(pages))
+    assert acl.aclrtHostUnregister(pages) == 507911
+
+
+def register_anything() -> Any:
+    import mmap
+
+    ok(acl.aclrtSetDevice(0))
+    pointer = ffi.from_buffer(mmap.mmap(-1, 4096))
+    return [
+        acl.aclrtHostRegister(pointer, 4096, 0, ffi.new("void **")),
+        acl.aclrtHostRegisterV2(pointer, 4096, 2),
+        acl.aclrtHostUnregister(pointer),
+    ]
+
+
+@rule("S6.81")
+@pytest.mark.parametrize("chip", ["310B", "310P"])
+def test_register_on_a_chip_without_it(chip: str) -> None:
+    assert rawabi.fresh_on(chip, register_anything) == [207000] * 3
 
 
 @rule("S6.91")
