@@ -77,10 +77,7 @@ class MissingOutputs {
   void keep() { made_.clear(); }
   ~MissingOutputs() {
     for (const auto& buffer : made_) {
-      try {
-        memory::free_device(std::exchange(buffer->data, nullptr));
-      } catch (const base::Error&) {  // the device was reset meanwhile
-      }
+      model::DeviceModel::release(std::exchange(buffer->data, nullptr));
       buffer->size = 0;
     }
   }

@@ -8,6 +8,7 @@
 
 #include "base/config.hpp"
 #include "base/error.hpp"
+#include "base/log.hpp"
 #include "core/device.hpp"
 #include "memory/memory.hpp"
 #include "model/om_container.hpp"
@@ -23,6 +24,12 @@ ops::Workers& workers() {
     return new ops::Workers(static_cast<int>(count));  // leaked: threads may outlive main
   }();
   return *shared;
+}
+
+// Waking helpers costs more than a small step takes.
+ops::Workers& workers_for(const Step& step) {
+  constexpr int64_t kWorthSharing = 1'000'000;
+  return step.operations < kWorthSharing ? ops::Workers::serial() : workers();
 }
 
 bool is_device_memory(const void* address) {
@@ -124,20 +131,25 @@ DeviceModel::DeviceModel(const Model& model, const ModelMemory& memory)
     place_weights(model, memory);
     place_work(model, memory);
   } catch (...) {
-    for (void* block : owned_) memory::free_device(block);
+    for (void* block : owned_) release(block);
     throw;
   }
 }
 
-DeviceModel::~DeviceModel() {
+void DeviceModel::release(void* block) noexcept {
   try {
-    if (stream_) {
-      base::handles().remove<core::Stream>(stream_->handle());
-      stream_->shut_down(true);
-    }
-    for (void* block : owned_) memory::free_device(block);
-  } catch (const base::Error&) {  // the device was reset: its memory is gone already
+    memory::free_device(block);
+  } catch (const base::Error& error) {  // somebody else freed the block, or the device was reset
+    base::warn_once("model memory", "memory of a model was gone before the model: " + error.text);
   }
+}
+
+DeviceModel::~DeviceModel() {
+  if (stream_) {
+    base::handles().remove<core::Stream>(stream_->handle());
+    stream_->shut_down(true);
+  }
+  for (void* block : owned_) release(block);
 }
 
 void* DeviceModel::allocate(uint64_t bytes) {
@@ -211,6 +223,19 @@ void DeviceModel::submit(const std::shared_ptr<const LoadedModel>& loaded, core:
   queue(stream, ExecutionPtr(new Execution{*this, loaded->id, std::move(buffers), loaded, {}}));
 }
 
+namespace {
+
+bool record_if_taken(core::Event& event, core::Stream& stream) {
+  try {
+    event.record(stream);
+    return true;
+  } catch (const base::Error&) {
+    return false;
+  }
+}
+
+}  // namespace
+
 void DeviceModel::queue(core::Stream& stream, const ExecutionPtr& execution) {
   const std::lock_guard lock(submit_mutex_);
   turn_->wait(stream, 0);
@@ -220,7 +245,8 @@ void DeviceModel::queue(core::Stream& stream, const ExecutionPtr& execution) {
     for (size_t i = 0; i < program_.steps().size(); ++i) {
       const Step& step = program_.steps()[i];
       stream.submit(engine_of(step), step.type, [this, execution, i] {
-        return execution->guard([&] { program_.run_step(execution->frame, i, workers()); });
+        return execution->guard(
+            [&] { program_.run_step(execution->frame, i, workers_for(program_.steps()[i])); });
       });
     }
     stream.submit(core::Engine::kVector, "ModelOutput",
@@ -229,10 +255,7 @@ void DeviceModel::queue(core::Stream& stream, const ExecutionPtr& execution) {
     // What is queued does nothing any more; the mark behind it still keeps the turns in order,
     // unless the stream takes nothing at all, and then it has dropped its tasks.
     execution->failed.store(true, std::memory_order_relaxed);
-    try {
-      turn_->record(stream);
-    } catch (const base::Error&) {  // the first failure is the one to tell
-    }
+    record_if_taken(*turn_, stream);
     throw;
   }
   turn_->record(stream);

@@ -56,6 +56,9 @@ class DeviceModel final : public ExecutorBase {
   const Program& program() const { return program_; }
   core::Context& context() const { return *context_; }
 
+  // Frees device memory; a failure is told on stderr only.
+  static void release(void* block) noexcept;
+
   enum class Use : uint8_t { kBlocking, kOnStream };
   // The first use decides; false when the model was used in the other way before.
   bool admits(Use use);

@@ -33,6 +33,7 @@ struct Step {
   std::vector<Value> inputs;  // kNone: not connected
   std::vector<Value> outputs;
   int64_t scratch_offset = 0;
+  int64_t operations = 0;  // rough number of element operations, to judge whether sharing pays
 };
 
 struct InputSlot {

@@ -38,6 +38,26 @@ TensorType checked_type(const TensorDesc& desc) {
   return type;
 }
 
+// Multiply-adds of products, else elements read or written.
+int64_t operations_of(const Op& op, const std::vector<Operand>& inputs,
+                      const std::vector<TensorType>& results) {
+  int64_t largest = 0;
+  for (const TensorType& result : results) largest = std::max(largest, result.shape.elements());
+  int64_t per_output = 1;
+  if (op.type == "Conv2D") {
+    per_output = inputs[1].type.shape.elements(1, 4);
+  } else if (op.type.find("MatMul") != std::string::npos) {
+    const ops::Shape& a = inputs[0].type.shape;  // the depth is one of its last two dims
+    per_output = std::max(a[a.rank() - 1], a[a.rank() - 2]);
+  } else {
+    for (const Operand& input : inputs) {
+      if (input.connected) largest = std::max(largest, input.type.shape.elements());
+    }
+  }
+  int64_t total = 0;
+  return __builtin_mul_overflow(largest, per_output, &total) ? INT64_MAX : total;
+}
+
 }  // namespace
 
 class ProgramBuilder {
@@ -276,6 +296,7 @@ void ProgramBuilder::add_step(const Op& op) {
   const auto now = static_cast<int64_t>(program_.steps_.size());
   step.type = type->name.data();
   step.name = op.name;
+  step.operations = operations_of(op, operands.inputs, types);
   for (size_t i = 0; i < sources.size(); ++i) {
     if (sources[i] != nullptr) use(*sources[i], now);
     step.inputs.push_back(sources[i] == nullptr ? Value{}
