@@ -8,6 +8,7 @@ import platform
 import sys
 
 from ascendrt import __version__, _backend, _lib
+from ascendrt._gen.enums import aclCANNPackageName
 from ascendrt.device import Device, device_count, soc_name
 from ascendrt.errors import AclError, MissingSymbolError
 
@@ -67,6 +68,7 @@ def _versions() -> dict[str, str]:
     return {
         "ascendrt": __version__,
         "interface": _interface_version(),
+        "cann": _cann_version(),
         "python": platform.python_version(),
         "platform": f"{sys.platform} {platform.machine()}",
     }
@@ -79,6 +81,16 @@ def _interface_version() -> str:
     except MissingSymbolError:
         return _NOT_REPORTED
     return ".".join(str(int(part[0])) for part in parts)
+
+
+def _cann_version() -> str:
+    """Return the version of the installed toolkit; the library reads it below ASCEND_HOME_PATH."""
+    version = _lib.new("aclCANNPackageVersion *")
+    try:
+        _lib.call("aclsysGetCANNVersion", int(aclCANNPackageName.ACL_PKG_NAME_CANN), version)
+    except AclError:
+        return _NOT_REPORTED
+    return _lib.text(version.version)
 
 
 def _device(index: int) -> dict[str, object]:
