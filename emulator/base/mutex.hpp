@@ -67,7 +67,7 @@ class RankedMutex {
 #endif
 
   std::mutex mutex_;
-  Rank rank_;
+  [[maybe_unused]] Rank rank_;  // checked in debug builds only
 };
 
 }  // namespace ascendrt::base
