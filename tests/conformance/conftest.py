@@ -55,7 +55,8 @@ class _RuleReport:
         path.write_text("", encoding="utf-8")
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        row = {"test": report.nodeid, "when": report.when, "outcome": report.outcome}
+        row = {"test": report.nodeid, "when": report.when, "outcome": report.outcome,
+               "seconds": round(report.duration, 3)}  # fmt: skip
         with self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(row) + "\n")
 

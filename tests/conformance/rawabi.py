@@ -82,6 +82,8 @@ class Abi:
 
 # What a test made and did not end itself; the clean-up of a test ends it.
 _alive: dict[int, str] = {}
+_streams: list[tuple[Any, Any]] = []
+_gates: list[Gate] = []
 _MAKERS = {
     "aclrtMalloc": "aclrtFree",
     "aclrtMallocAlign32": "aclrtFree",
@@ -107,23 +109,31 @@ def _ending(name: str, function: Any) -> Callable[..., Any]:
 
 
 def end_all() -> None:
-    """End what is still alive of this process's devices, contexts, events and memory."""
-    for handle, end in reversed(list(_alive.items())):
-        if end != "aclrtDestroyContext":
-            getattr(real, end)(foreign(handle))
-    for handle, end in reversed(list(_alive.items())):
+    """End what is still alive of this process's devices, contexts, events and memory.
+
+    Nothing may block the clean-up of a test that failed: gates are opened, streams dropped first.
+    """
+    for gate in _gates:
+        if not gate.is_open and real.aclrtSetCurrentContext(gate.context) == 0:
+            real.aclrtRecordEvent(gate.event, gate.opener)
+    for context, stream in _streams:
+        if real.aclrtSetCurrentContext(context) == 0:
+            real.aclrtDestroyStreamForce(stream)
+    # Contexts last: the sort is stable.
+    for handle, end in sorted(_alive.items(), key=lambda each: each[1] == "aclrtDestroyContext"):
         getattr(real, end)(foreign(handle))
-    _alive.clear()
+    for kept in (_gates, _streams, _alive):
+        kept.clear()
     count = ffi.new("uint32_t *")
     real.aclrtGetDeviceCount(count)
     for device in range(count[0]):
         real.aclrtResetDeviceForce(device)
-    clear_last_error()
     if real.aclrtSetDevice(0) == 0:
         for _ in range(64):
             if real.aclGetRecentErrMsg() == NULL:
                 break
         real.aclrtResetDeviceForce(0)
+    clear_last_error()
 
 
 def _zero(name: str, function: Any) -> Callable[..., Any]:
@@ -186,7 +196,7 @@ def last_error() -> int:
 
 def clear_last_error() -> None:
     """Forget the last error of the thread."""
-    acl.aclrtGetLastError(acl.ACL_RT_THREAD_LEVEL)
+    real.aclrtGetLastError(real.ACL_RT_THREAD_LEVEL)
 
 
 def made(function: str, *arguments: Any, type_name: str = "void *") -> Any:
@@ -196,6 +206,14 @@ def made(function: str, *arguments: Any, type_name: str = "void *") -> Any:
     assert out[0] != NULL, f"{function} succeeded without giving a handle"
     if function in _MAKERS:
         _alive[address(out[0])] = _MAKERS[function]
+    if function.startswith("aclrtCreateStream"):
+        _streams.append((_context(), out[0]))
+    return out[0]
+
+
+def _context() -> Any:
+    out = ffi.new("void **")
+    real.aclrtGetCurrentContext(out)
     return out[0]
 
 
@@ -326,6 +344,8 @@ class Gate:
         ok(real.aclrtCreateStream(out + 1))
         self.event, self.opener = out[0], out[1]
         assert NULL not in (self.event, self.opener)
+        self.context = _context()
+        _gates.append(self)
         _alive[address(self.event)] = "aclrtDestroyEvent"
         self.is_open = False
         for stream in streams:

@@ -379,14 +379,18 @@ def test_synchronize_device_waits_for_all_streams(stream: Any) -> None:
 
 @rule("S2.35")
 def test_synchronize_device_leaves_other_contexts_alone(device: int) -> None:
-    other = new_context()
+    new_context()
     busy = new_stream()
-    gate = Gate(busy)
+    other = Gate(busy)
     ok(acl.aclrtSetDevice(0))
+    mine = Gate(NULL)
+    opener = threading.Timer(0.1, rawabi.open_in_context(mine))
+    opener.start()
     ok(acl.aclrtSynchronizeDevice())
-    assert query(busy) == 1
-    ok(acl.aclrtSetCurrentContext(other))
-    gate.open()
+    assert mine.is_open and query(busy) == 1
+    opener.join()
+    ok(acl.aclrtSetCurrentContext(other.context))
+    other.open()
     ok(acl.aclrtSynchronizeDevice())
     assert query(busy) == 0
 
@@ -394,11 +398,13 @@ def test_synchronize_device_leaves_other_contexts_alone(device: int) -> None:
 @rule("S2.36")
 def test_synchronize_device_leaves_device_use_only_streams_out(device: int) -> None:
     only = rawabi.made("aclrtCreateStreamWithConfig", 0, acl.ACL_STREAM_DEVICE_USE_ONLY)
-    plain = new_stream()
-    with rawabi.gated(only):
-        ok(acl.aclrtSynchronizeDeviceWithTimeout(3000))
-    with rawabi.gated(plain):
-        assert acl.aclrtSynchronizeDeviceWithTimeout(30) == 507046
+    with rawabi.gated(only) as gate:
+        plain = Gate(new_stream())
+        opener = threading.Timer(0.1, rawabi.open_in_context(plain))
+        opener.start()
+        ok(acl.aclrtSynchronizeDevice())
+        assert plain.is_open and not gate.is_open
+        opener.join()
 
 
 @rule("S2.38")

@@ -22,8 +22,8 @@ import zero_library
 ROOT = Path(__file__).parents[2]
 SUITE = ROOT / "tests" / "conformance"
 SURVIVORS = SUITE / "zero_survivors.txt"
-RUN_LIMIT_S = 400
-TEST_LIMIT_S = 20
+RUN_LIMIT_S = 300
+TEST_LIMIT_S = 6
 
 
 def survivors(run: str) -> set[str]:
