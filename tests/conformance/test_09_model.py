@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -747,6 +747,130 @@ def test_execute_async_does_not_allocate(model: int, run: Run) -> None:
     ok(run.execute_async(model, fresh))
     ok(acl.aclrtSynchronizeStream(fresh))
     assert run.right()
+
+
+@pytest.fixture
+def geared(device: int, om: OmFiles) -> Iterator[Callable[[bytes], int]]:
+    """Loads the tiny network with a description that lists gears; returns its id."""
+    ids: list[int] = []
+    tensors = [models.tensor(name, [1, COUNT]) for name in "ab"]
+
+    def load(gears: bytes) -> int:
+        model_id = ffi.new("uint32_t *", NO_MODEL)
+        data = om.with_description(models.description(tensors, tensors, gears))
+        ok(acl.aclmdlLoadFromMem(ffi.from_buffer(data), len(data), model_id))
+        ids.append(model_id[0])
+        return int(model_id[0])
+
+    yield load
+    for each in ids:
+        acl.aclmdlUnload(each)
+
+
+def gear_of(run: Run, size: int) -> bytes:
+    """Give the gear tensor (input 1) this size and fill it; return a look at it."""
+    ok(acl.aclUpdateDataBuffer(run.buffers[1], run.memory[1], size))
+    write(run.memory[1], b"\xff" * 32)
+    return read(run.memory[1], 32)
+
+
+def set_batch(model: int, run: Run, batch: int) -> int:
+    return int(acl.aclmdlSetDynamicBatchSize(model, run.inputs, 1, batch))
+
+
+def set_image(model: int, run: Run, height: int, width: int) -> int:
+    return int(acl.aclmdlSetDynamicHWSize(model, run.inputs, 1, height, width))
+
+
+def set_dims(model: int, run: Run, *values: int) -> int:
+    dims = ffi.new("aclmdlIODims *")
+    dims.dimCount = len(values)
+    for index, value in enumerate(values):
+        dims.dims[index] = value
+    return int(acl.aclmdlSetInputDynamicDims(model, run.inputs, 1, dims))
+
+
+@rule("S9.67")
+def test_set_batch_arguments(model: int, run: Run) -> None:
+    function = acl.aclmdlSetDynamicBatchSize
+    untouched = gear_of(run, 8)
+    assert function(model, run.inputs, 1, 0) == 100000
+    assert function(model, NULL, 1, 1) == 100000
+    assert function(model, run.inputs, 2, 1) == 100000
+    ok(acl.aclUpdateDataBuffer(run.buffers[1], NULL, 8))
+    assert function(model, run.inputs, 1, 1) == 100000
+    assert read(run.memory[1], 32) == untouched
+
+
+@rule("S9.68")
+def test_set_batch_in_a_small_tensor(model: int, run: Run) -> None:
+    untouched = gear_of(run, 3)
+    assert [set_batch(each, run, 1) for each in (model, NO_MODEL)] == [145012, 145012]
+    assert read(run.memory[1], 32) == untouched
+
+
+@rule("S9.69")
+def test_set_batch_of_an_unknown_id(device: int, run: Run) -> None:
+    untouched = gear_of(run, 8)
+    assert set_batch(NO_MODEL, run, 1) == 145003
+    assert read(run.memory[1], 32) == untouched
+
+
+@rule("S9.70")
+@pytest.mark.emulator
+def test_set_a_batch_that_is_no_gear(model: int, run: Run, geared: Callable[[bytes], int]) -> None:
+    untouched = gear_of(run, 8)
+    assert set_batch(model, run, 1) == 145013
+    with_gears = geared(models.batch_gears(3))
+    assert set_batch(with_gears, run, 4) == 145013
+    assert read(run.memory[1], 32) == untouched
+    ok(set_batch(with_gears, run, 3))
+
+
+@rule("S9.71")
+def test_set_image_and_dims_arguments(model: int, run: Run) -> None:
+    untouched = gear_of(run, 32)
+    assert [set_image(model, run, 0, 2), set_image(model, run, 2, 0)] == [100000, 100000]
+    assert acl.aclmdlSetDynamicHWSize(model, NULL, 1, 2, 2) == 100000
+    assert set_dims(model, run) == 100000
+    assert acl.aclmdlSetInputDynamicDims(model, run.inputs, 1, NULL) == 100000
+    assert acl.aclmdlSetInputDynamicDims(model, NULL, 1, ffi.new("aclmdlIODims *")) == 100000
+    assert read(run.memory[1], 32) == untouched
+
+
+@rule("S9.72")
+@pytest.mark.emulator
+def test_set_an_image_or_dims_that_are_no_gear(
+    model: int, run: Run, geared: Callable[[bytes], int]
+) -> None:
+    untouched = gear_of(run, 32)
+    assert set_image(model, run, 1, 2) == 145013
+    assert set_dims(model, run, 1, COUNT, 1, COUNT) == 145013
+    with_gears = geared(models.image_gears(2))
+    assert set_image(with_gears, run, 2, 1) == 145013
+    assert read(run.memory[1], 32) == untouched
+    ok(set_image(with_gears, run, 3, 4))
+
+
+@rule("S9.73")
+def test_set_image_in_a_small_tensor(model: int, run: Run) -> None:
+    untouched = gear_of(run, 7)
+    assert [set_image(each, run, 1, 2) for each in (model, NO_MODEL)] == [145012, 145012]
+    assert read(run.memory[1], 32) == untouched
+
+
+@rule("S9.74")
+@pytest.mark.emulator
+def test_gears_in_the_gear_tensor(run: Run, geared: Callable[[bytes], int]) -> None:
+    batch, image = geared(models.batch_gears(3)), geared(models.image_gears(2))
+    for size, values in ((8, struct.pack("<q", 2)), (7, struct.pack("<i", 2))):
+        gear_of(run, size)
+        ok(set_batch(batch, run, 2))
+        assert read(run.memory[1], 32) == values + b"\xff" * (32 - len(values))
+    for size, values in ((16, struct.pack("<2q", 3, 4)), (15, struct.pack("<2i", 3, 4))):
+        gear_of(run, size)
+        ok(set_image(image, run, 3, 4))
+        assert read(run.memory[1], 32) == values + b"\xff" * (32 - len(values))
 
 
 @rule("S9.75")

@@ -38,13 +38,14 @@ def run_suite(report: Path, env: dict[str, str], *options: str) -> dict[str, boo
     """Run the suite; return for every rule that was tried whether a test of it failed."""
     command = [
         sys.executable, "-m", "pytest", str(SUITE), "-p", "no:cacheprovider", "-q", "-n", "2",
+        "-c", str(ROOT / "pyproject.toml"), "--rootdir", str(ROOT),
         "--max-worker-restart=1000", f"--timeout={TEST_LIMIT_S}", f"--rule-report={report}",
         *options,
     ]  # fmt: skip
     environ = {**os.environ, **env, "ASCENDRT_MACHINE": "private"}
     environ["ASCENDRT_CONFORMANCE_TIMEOUT"] = str(TEST_LIMIT_S)
     subprocess.run(
-        command, cwd=ROOT, env=environ, timeout=RUN_LIMIT_S, check=False,
+        command, cwd=report.parent, env=environ, timeout=RUN_LIMIT_S, check=False,
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     return failed_rules(report)
