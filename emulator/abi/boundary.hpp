@@ -1,6 +1,7 @@
 // The door between the C ABI and the core: the only catch of base::Error.
 // Owns: mapping of exceptions to codes, the thread's last error and recent message.
-// Must never: let an exception pass, or hold a lock.
+// Must never: let an exception pass (the end of a thread by pthread_cancel or pthread_exit is
+// none), or hold a lock.
 #pragma once
 
 #include <cstring>
@@ -11,6 +12,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "base/thread_end.hpp"
 #include "gen/abi.h"
 #include "gen/api_id.hpp"
 
@@ -27,7 +29,7 @@ void check_usable();
 // Runs an entry that answers a status. f returns void or a code. A code it returns (not throws) is
 // an expected outcome: passed on, no message.
 template <ApiId id, class F>
-base::Code call(F&& f) noexcept {
+base::Code call(F&& f) {
   try {
     check_usable();
     if constexpr (std::is_void_v<std::invoke_result_t<F>>) {
@@ -36,6 +38,8 @@ base::Code call(F&& f) noexcept {
     } else {
       return std::forward<F>(f)();
     }
+  } catch (base::EndOfThread&) {
+    throw;
   } catch (const base::Error& error) {
     return note_failure(id, error);
   } catch (const std::bad_alloc&) {
@@ -49,7 +53,7 @@ base::Code call(F&& f) noexcept {
 
 // Runs an entry that answers something else than a status; fallback on failure.
 template <ApiId id, class R, class F>
-R value(R fallback, F&& f) noexcept {
+R value(R fallback, F&& f) {
   R result = fallback;
   call<id>([&] { result = std::forward<F>(f)(); });
   return result;

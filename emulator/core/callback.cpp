@@ -12,6 +12,7 @@
 
 #include "base/error.hpp"
 #include "base/mutex.hpp"
+#include "base/thread_end.hpp"
 #include "core/context.hpp"
 #include "core/device.hpp"
 #include "core/executor.hpp"
@@ -96,8 +97,15 @@ void release_reporter(Registry& all, uint64_t thread) {
   if (--reporter.streams == 0) executor().set_closed(*reporter.queue, true);
 }
 
+void start_host_thread(const base::Ref<HostQueue>& queue);
+
 void serve_until_closed(const base::Ref<HostQueue>& queue) {
-  while (executor().serve(*queue, clock::kForever) > 0) {
+  try {
+    while (executor().serve(*queue, clock::kForever) > 0) {
+    }
+  } catch (base::EndOfThread&) {  // a host function called pthread_exit; others wait behind it
+    start_host_thread(queue);
+    throw;
   }
 }
 

@@ -15,6 +15,7 @@
 #include "base/config.hpp"
 #include "base/error.hpp"
 #include "base/log.hpp"
+#include "base/thread_end.hpp"
 #include "core/exception_info.hpp"
 #include "core/runtime.hpp"
 #include "gen/abi.h"
@@ -53,6 +54,8 @@ Outcome execute(const StreamState& stream, Task& task) {
   Outcome outcome;
   try {
     outcome.code = task.body();
+  } catch (base::EndOfThread&) {
+    throw;
   } catch (const base::Error& error) {
     outcome = {error.code, error.text};
   } catch (const std::exception& error) {
@@ -67,6 +70,10 @@ Outcome execute(const StreamState& stream, Task& task) {
   notify_task_failure({stream.device, stream.id, task.id, task.thread_id, outcome.code});
   return outcome;
 }
+
+// Says, with the lock held, that a thread is about to sleep until so many tasks have finished. The
+// threads share one condition: waking all of them at each task of each stream would stall hundreds.
+void want(StreamState& stream, uint64_t number) { stream.wanted = std::min(stream.wanted, number); }
 
 // Signals of the client are handled on its own threads; only faults of the thread itself stay open.
 void block_signals(sigset_t& previous) {
@@ -207,7 +214,19 @@ void Executor::sleep_until_woken(std::unique_lock<base::RankedMutex>& lock) {
 }
 
 void Executor::run(StreamState& stream) {
-  Outcome outcome = execute(stream, stream.current);
+  Outcome outcome;
+  try {
+    outcome = execute(stream, stream.current);
+  } catch (base::EndOfThread&) {
+    complete(stream, {ACL_ERROR_RT_INTERNAL_ERROR,
+                      "the function of task " + std::to_string(stream.current.id) + " of " +
+                          name_of(stream) + " ended its thread (pthread_exit or pthread_cancel)"});
+    throw;
+  }
+  complete(stream, std::move(outcome));
+}
+
+void Executor::complete(StreamState& stream, Outcome outcome) {
   // What the task held is given back before it counts as done.
   stream.current.body = {};
   const Section section(*this);
@@ -246,7 +265,7 @@ Admission Executor::submit(StreamState& stream, Task task) {
                          stream.finished.load(std::memory_order_acquire) <
                      stream.depth;
         },
-        {&stream, nullptr}, clock::kForever);
+        {&stream, nullptr, 0}, clock::kForever);
   }
 }
 
@@ -289,21 +308,23 @@ void Executor::expire_due() {
 
 void Executor::sleep_until_progress(Done& done, Awaited awaited, int64_t deadline_ns) {
   Section section(*this);
-  uint32_t& waiters = awaited.stream != nullptr ? awaited.stream->waiters : awaited.event->waiters;
   const int64_t expiry = scheduler_.next_deadline();
   const bool expires_first =
       expiry != kNoDeadline && (deadline_ns == clock::kForever || expiry < deadline_ns);
-  ++waiters;
+  if (awaited.event != nullptr) ++awaited.event->waiters;
   ++waiting_;
   progress_.wait_until(section.lock(), expires_first ? expiry : deadline_ns, [&] {
+    if (awaited.stream != nullptr) want(*awaited.stream, awaited.number);
     return done() || scheduler_.next_deadline() != expiry ||
            (workers_.load(std::memory_order_relaxed) == 0 && scheduler_.runnable() > 0);
   });
   --waiting_;
-  --waiters;
+  if (awaited.event != nullptr) --awaited.event->waiters;
 }
 
 bool Executor::wait(Done done, Awaited awaited, int64_t deadline_ns) {
+  if (done()) return true;
+  const base::NoCancel uncancelled;  // what is waited for may use objects of the caller
   while (!done()) {
     const bool alone = workers_.load(std::memory_order_relaxed) == 0;
     if ((deadline_ns == clock::kForever || alone) && help(awaited)) continue;
@@ -319,12 +340,12 @@ bool Executor::wait_finished(StreamState& stream, uint64_t number, int64_t deadl
   return wait(
       // acquire: pairs with the release of Scheduler::finish().
       [&, number] { return stream.finished.load(std::memory_order_acquire) >= number; },
-      {&stream, nullptr}, deadline_ns);
+      {&stream, nullptr, number}, deadline_ns);
 }
 
 bool Executor::wait_recorded(EventState& event, uint64_t record, int64_t deadline_ns) {
   return wait([&, record] { return event.done.load(std::memory_order_acquire) >= record; },
-              {nullptr, &event}, deadline_ns);
+              {nullptr, &event, 0}, deadline_ns);
 }
 
 // ---- ends of streams
@@ -350,12 +371,13 @@ void Executor::drop(StreamState& stream) {
 }
 
 bool Executor::wait_engines(StreamState& stream, int64_t deadline_ns) {
+  const base::NoCancel uncancelled;
   std::unique_lock lock(mutex_);
   ++waiting_;
-  ++stream.waiters;
-  const bool quiet =
-      progress_.wait_until(lock, deadline_ns, [&] { return stream.phase != Phase::kRunning; });
-  --stream.waiters;
+  const bool quiet = progress_.wait_until(lock, deadline_ns, [&] {
+    want(stream, 0);
+    return stream.phase != Phase::kRunning;
+  });
   --waiting_;
   return quiet;
 }
@@ -426,6 +448,8 @@ void Executor::run_item(HostItem item) {
   if (item.blocked != nullptr) return run(*item.blocked);
   try {
     item.detached();
+  } catch (base::EndOfThread&) {
+    throw;
   } catch (...) {
     base::warn_once("executor.callback", "an exception left a callback function; it was ignored");
   }

@@ -74,6 +74,7 @@ class Executor {
   struct Awaited {
     StreamState* stream = nullptr;
     EventState* event = nullptr;
+    uint64_t number = 0;  // of tasks finished; less does not wake the thread
   };
 
   void start_workers();
@@ -83,6 +84,7 @@ class Executor {
   uint32_t wakes_owed() const;
 
   void run(StreamState& stream);
+  void complete(StreamState& stream, Outcome outcome);
   void run_item(HostItem item);
   bool wait(Done done, Awaited awaited, int64_t deadline_ns);
   void sleep_until_progress(Done& done, Awaited awaited, int64_t deadline_ns);

@@ -315,7 +315,9 @@ bool Scheduler::take(StreamState& stream) {
 void Scheduler::finish(StreamState& stream) {
   const uint64_t finished = stream.finished.load(std::memory_order_relaxed) + 1;
   stream.finished.store(finished, std::memory_order_release);
-  if (stream.waiters > 0) effects_.awaited = true;
+  if (finished < stream.wanted) return;
+  effects_.awaited = true;
+  stream.wanted = kNobodyWaits;  // who wakes and has not got enough says so again
 }
 
 void Scheduler::complete(StreamState& stream, Outcome outcome, int64_t now_ns) {

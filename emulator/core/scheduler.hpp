@@ -39,6 +39,8 @@ enum class Phase : uint8_t {
   kHost,     // `current` is with a host thread
 };
 
+inline constexpr uint64_t kNobodyWaits = UINT64_MAX;
+
 // A stream as the scheduler sees it. Fields without a remark belong to the scheduler.
 struct StreamState {
   int32_t device = 0;
@@ -54,7 +56,7 @@ struct StreamState {
   std::atomic<bool> refusing{false};  // shut down, aborting or stopped by a failure
   bool closed = false;
   bool aborting = false;
-  uint32_t waiters = 0;              // host threads waiting for `finished`
+  uint64_t wanted = kNobodyWaits;    // least `finished` that a sleeping host thread waits for
   std::atomic<base::Code> error{0};  // first failure not delivered yet; written before `finished`
   std::string error_text;
 
