@@ -45,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of our output has seen enough, as in `| head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except (AscendrtError, OSError, ValueError, TypeError) as error:
+    except (AscendrtError, OSError, ValueError, TypeError, OverflowError, MemoryError) as error:
         if os.environ.get("ASCENDRT_TRACEBACK"):
             raise
         print(f"ascendrt: error: {error}", file=sys.stderr)

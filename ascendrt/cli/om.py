@@ -190,7 +190,9 @@ def _read_array(path: Path) -> np.ndarray[Any, Any]:
 
 def _require_file(path: Path) -> None:
     if not path.is_file():
-        kind = "is a folder, not a file" if path.is_dir() else "does not exist"
+        kind = "does not exist"
+        if path.exists():
+            kind = "is a folder, not a file" if path.is_dir() else "is no regular file"
         raise CommandError(f"{path} {kind}")
 
 

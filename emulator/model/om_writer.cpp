@@ -2,12 +2,15 @@
 #include "model/om_writer.hpp"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <utility>
 
 #include "model/om_container.hpp"
@@ -64,11 +67,11 @@ void put_header(Image& image, const Model& model, uint64_t body_bytes) {
 // Temporary file beside the target; gone unless it was renamed.
 class Replacement {
  public:
-  explicit Replacement(const std::string& target) : target_(target) {
+  explicit Replacement(const std::string& target) : target_(place_of(target)) {
     static std::atomic<uint32_t> serial{0};  // relaxed: only uniqueness matters
     constexpr int kTries = 100;
     for (int i = 0; i < kTries && fd_ < 0; ++i) {
-      temporary_ = target + ".tmp-" + std::to_string(::getpid()) + "-" +
+      temporary_ = target_ + ".tmp-" + std::to_string(::getpid()) + "-" +
                    std::to_string(serial.fetch_add(1, std::memory_order_relaxed));
       fd_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
       if (fd_ < 0 && errno != EEXIST) break;
@@ -97,6 +100,20 @@ class Replacement {
   }
 
  private:
+  // Behind links. Only regular files are replaced: renaming over a device or a pipe would end it.
+  static std::string place_of(const std::string& target) {
+    struct stat info = {};
+    if (::stat(target.c_str(), &info) != 0) return target;
+    if (!S_ISREG(info.st_mode)) {
+      fail_model(kAclWriteFile, "output '" + target +
+                                    "' exists and is no regular file; name a new file or one that "
+                                    "may be replaced");
+    }
+    const std::unique_ptr<char, decltype(&std::free)> real(::realpath(target.c_str(), nullptr),
+                                                           &std::free);
+    return real ? std::string(real.get()) : target;
+  }
+
   [[noreturn]] void fail(const char* what) const {
     const std::string reason = std::strerror(errno);
     fail_model(kAclWriteFile, "output file '" + target_ + "' " + what + ": " + reason +

@@ -152,3 +152,36 @@ def test_convert_replaces_an_older_file(om: Path, tmp_path: Path) -> None:
     target.write_text("older")
     assert ascendrt("om", "convert", DIGITS, "-o", target).returncode == 0
     assert target.read_bytes() == om.read_bytes()
+
+
+def test_convert_writes_to_regular_files_alone(om: Path, tmp_path: Path) -> None:
+    """Renaming over a device or a pipe would end it; a link keeps pointing where it did."""
+    pipe, real, link = tmp_path / "pipe", tmp_path / "real.om", tmp_path / "link.om"
+    os.mkfifo(pipe)
+    done = ascendrt("om", "convert", DIGITS, "-o", pipe)
+    assert done.returncode == 1 and "no regular file" in done.stderr
+    assert pipe.is_fifo()
+    real.write_bytes(b"older")
+    link.symlink_to(real)
+    assert ascendrt("om", "convert", DIGITS, "-o", link).returncode == 0
+    assert link.is_symlink() and real.read_bytes()[:4] == b"IMOD"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link.om", "pipe", "real.om"]
+
+
+def test_files_that_are_none_are_named_so(om: Path, tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for words in (["info", pipe], ["convert", pipe, "-o", tmp_path / "x.om"]):
+        done = ascendrt("om", *words)
+        assert done.returncode == 1 and "is no regular file" in done.stderr
+
+
+def test_numbers_and_arrays_too_large_are_no_traceback(
+    om: Path, image: tuple[Path, npt.NDArray[np.float32]], tmp_path: Path
+) -> None:
+    huge = tmp_path / "huge.npy"
+    huge.write_bytes(image[0].read_bytes().replace(b"(1, 1, 8, 8)", b"(999999999,)"))
+    far = tmp_path / "far.npy"
+    far.write_bytes(image[0].read_bytes().replace(b"(1, 1, 8, 8), }  ", b"(9999999999999,)}"))
+    for words in (["--input", image[0], "--device", 2**40], ["--input", huge], ["--input", far]):
+        refused(ascendrt("om", "run", om, *words, "--out", tmp_path / "out"), "ascendrt: error: ")
