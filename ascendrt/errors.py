@@ -33,7 +33,7 @@ class AclError(AscendrtError, RuntimeError):
         self.code = code
         self.api = api
         self.ids = ids
-        self.text = text.strip()
+        self.text = _of_the_call(text)
         self.name, self.hint = describe(code)
         super().__init__(code, api, text)
 
@@ -121,6 +121,12 @@ def family(code: int) -> type[AclError]:
 def make(code: int, api: str, text: str = "", **ids: object) -> AclError:
     """Build the exception for a failed call; the caller raises it."""
     return family(code)(code, api, text, **ids)
+
+
+def _of_the_call(text: str) -> str:
+    """Drop what asking for the text has added: without a context that fails, too."""
+    lines = text.strip().splitlines()
+    return "\n".join(line for line in lines if "] aclGetRecentErrMsg: " not in line)
 
 
 def _rebuild(

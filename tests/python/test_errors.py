@@ -98,3 +98,12 @@ def test_errors_travel_between_processes(error: errors.AclError) -> None:
     assert type(copy) is type(error)
     assert str(copy) == str(error)
     assert (copy.code, copy.api, copy.ids) == (error.code, error.api, error.ids)
+
+
+def test_text_is_about_the_call_alone() -> None:
+    """Asking for the text fails, too, on a thread without a context: no concern of the user."""
+    asked = "[107002 ACL_ERROR_RT_CONTEXT_NULL] aclGetRecentErrMsg: no valid context"
+    told = "[107001 ACL_ERROR_RT_INVALID_DEVICEID] aclrtSetDevice: device id 9 is outside [0, 1)"
+    error = errors.make(107001, "aclrtSetDevice", f"{asked}\n{told}", device=9)
+    assert error.text == told
+    assert "aclGetRecentErrMsg" not in str(error)
