@@ -47,7 +47,8 @@ std::optional<int32_t> entry_number(std::string_view entry) {
 }  // namespace
 
 Runtime::Runtime() {
-  soc_ = &find_soc(base::env("ASCENDRT_SOC").value_or(kDefaultSoc));
+  const auto soc = base::env("ASCENDRT_SOC");
+  soc_ = &find_soc(soc && !soc->empty() ? *soc : kDefaultSoc);
   const int64_t count = base::env_int("ASCENDRT_DEVICES", 1, 0, kMaxDevices);
   for (int32_t index = 0; index < count; ++index) {
     devices_.push_back(std::make_unique<Device>(index, *soc_));
