@@ -45,6 +45,7 @@ gen: .venv/.tools
 	$(BIN)/python csrc/abi/generate.py
 
 dist: .venv/.tools
+	rm -rf dist
 	$(BIN)/python -m build --no-isolation --outdir dist .
 	abi3audit --strict dist/*.whl
 
