@@ -1,5 +1,6 @@
 // The end of a thread inside a call: pthread_exit in a function of the client, or pthread_cancel.
-// It unwinds like an exception that must not be swallowed. Owns: its name, and the guard against it.
+// It unwinds like an exception that must not be swallowed. Owns: its name, and the guard against
+// it.
 #pragma once
 
 #include <cxxabi.h>

@@ -95,7 +95,13 @@ Values conv(const NodeCall& call) {
   const GraphValue x = flat ? add_row(call, "_unsqueeze", call.in(0)) : call.in(0);
   const GraphValue w = flat ? add_row(call, "_filter_unsqueeze", call.in(1)) : call.in(1);
   const ops::Shape& filter = w.type.shape;
-  const Window window = read_window(call, x.type.shape, {filter[2], filter[3]}, flat ? 1 : 2);
+  std::vector<int64_t> kernel = {filter[2], filter[3]};
+  const auto declared = call.node.ints_or("kernel_shape", {});
+  if (!declared.empty() &&
+      !std::equal(declared.begin(), declared.end(), kernel.begin() + flat, kernel.end())) {
+    call.fail("a kernel_shape that is not the filter's");
+  }
+  const Window window = read_window(call, x.type.shape, kernel, flat ? 1 : 2);
   AttrMap attrs = attributes({{"strides", with_leading_ones(window.strides)},
                               {"pads", window.pads},
                               {"dilations", with_leading_ones(window.dilations)},
@@ -121,6 +127,10 @@ Values pool(const NodeCall& call, const char* type, AttrMap extra) {
   if (call.node.int_or("storage_order", 0) != 0) call.fail("storage_order 1");
   const GraphValue x = flat ? add_row(call, "_unsqueeze", call.in(0)) : call.in(0);
   const Window window = read_window(call, x.type.shape, kernel, flat ? 1 : 2);
+  for (size_t i = 0; i < window.pads.size(); ++i) {
+    const int64_t reach = window.dilations[i / 2] * (window.kernel[i / 2] - 1) + 1;
+    if (window.pads[i] >= reach) call.fail("pads as wide as the kernel");
+  }
   AttrMap attrs = attributes({{"ksize", with_leading_ones(window.kernel)},
                               {"strides", with_leading_ones(window.strides)},
                               {"padding_mode", "CALCULATED"},
