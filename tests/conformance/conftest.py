@@ -21,7 +21,9 @@ sys.path.append(str(Path(__file__).parents[2] / "csrc" / "abi"))
 import conformance
 import models
 import rawabi
-from rawabi import acl, ffi, ok
+from modelrun import NO_MODEL, Run
+from models import OmFiles
+from rawabi import NULL, acl, ffi, ok
 
 TIMEOUT_S = int(os.environ.get("ASCENDRT_CONFORMANCE_TIMEOUT", "60"))
 
@@ -165,3 +167,31 @@ def _initialised() -> None:
 @pytest.fixture
 def initialised(_initialised: None) -> None:
     """aclInit was called in this process."""
+
+
+@pytest.fixture
+def model(device: int, om: OmFiles) -> Iterator[int]:
+    """The id of the tiny network, loaded."""
+    model_id = ffi.new("uint32_t *", NO_MODEL)
+    ok(acl.aclmdlLoadFromFile(om.path(om.good), model_id))
+    assert model_id[0] != NO_MODEL
+    yield int(model_id[0])
+    acl.aclmdlUnload(model_id[0])
+
+
+@pytest.fixture
+def desc(model: int) -> Iterator[Any]:
+    """The description of the loaded network."""
+    made = acl.aclmdlCreateDesc()
+    assert made != NULL
+    ok(acl.aclmdlGetDesc(made, model))
+    yield made
+    acl.aclmdlDestroyDesc(made)
+
+
+@pytest.fixture
+def run(device: int) -> Iterator[Run]:
+    """Memory and datasets for one execution."""
+    made = Run()
+    yield made
+    made.close()

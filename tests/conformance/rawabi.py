@@ -269,6 +269,16 @@ def read(device_ptr: Any, size_bytes: int) -> bytes:
     return bytes(ffi.buffer(target, size_bytes))
 
 
+def pageable(data: bytes, size: int = 0) -> Any:
+    """Return host memory that the runtime knows nothing of."""
+    return ffi.new("char[]", data) if data else ffi.new("char[]", size)
+
+
+def host_bytes(pointer: Any, size: int) -> bytes:
+    """Return the bytes at a host address."""
+    return bytes(ffi.buffer(ffi.cast("char *", pointer), size))
+
+
 def offset(pointer: Any, count_bytes: int) -> Any:
     """Return a pointer some bytes further on."""
     return ffi.cast("void *", int(ffi.cast("uintptr_t", pointer)) + count_bytes)
