@@ -91,6 +91,12 @@ def _recent_text() -> str:
     return text(raw.aclGetRecentErrMsg())
 
 
+def forget_failure() -> None:
+    """Take back code and text of an outcome that is no failure for the user."""
+    _recent_text()
+    lib.aclrtGetLastError(0)
+
+
 def recent_code() -> int:
     """Return and clear this thread's last error; for functions that answer no status."""
     return int(lib.aclrtGetLastError(0)) or 500001

@@ -48,7 +48,7 @@ def init(config: str | os.PathLike[str] | None = None) -> None:
         code = lib.aclInit(path)
         if code != _REPEATED_INIT:
             check(code, "aclInit", config=config)
-            atexit.register(_finalize_at_exit)
+            atexit.register(_finalize_at_exit, os.getpid())
         _initialised = True
 
 
@@ -66,8 +66,8 @@ def finalize() -> None:
         call("aclFinalize")
 
 
-def _finalize_at_exit() -> None:
-    if _initialised:
+def _finalize_at_exit(pid: int) -> None:
+    if _initialised and pid == os.getpid():  # a forked child has no runtime to finalise
         _lib.check_quiet(lib.aclFinalize(), "aclFinalize")
 
 

@@ -5,12 +5,16 @@ Must never keep a Python object of the device layer alive by accident: handles a
 
 from __future__ import annotations
 
+import threading
+
 from ascendrt import _lib
 from ascendrt._gen.enums import aclrtEventRecordedStatus, aclrtStreamStatus
-from ascendrt._lib import call
+from ascendrt._lib import call, lib
 from ascendrt._owned import Owned
 
 _STREAM_COMPLETE = int(aclrtStreamStatus.ACL_STREAM_STATUS_COMPLETE)
+_SLICE_MS = 200
+_RAN_OUT = 507046  # ACL_ERROR_RT_STREAM_SYNC_TIMEOUT
 _EVENT_COMPLETE = int(aclrtEventRecordedStatus.ACL_EVENT_RECORDED_STATUS_COMPLETE)
 
 
@@ -39,6 +43,23 @@ class Stream(Owned):
         self._require_open()
         return self._handle
 
+    def _synchronize_interruptibly(self) -> None:
+        """Wait in slices on the thread that gets Ctrl-C: Python cannot act on it inside a call."""
+        sliced = "aclrtSynchronizeStreamWithTimeout"
+        if threading.current_thread() is not threading.main_thread() or not _lib.has(sliced):
+            call("aclrtSynchronizeStream", self.handle, ids={"stream": self})
+            return
+        code = _RAN_OUT
+        while code == _RAN_OUT:
+            try:
+                code = lib.aclrtSynchronizeStreamWithTimeout(self.handle, _SLICE_MS)
+            except KeyboardInterrupt:
+                _lib.forget_failure()
+                raise
+            if code == _RAN_OUT:
+                _lib.forget_failure()
+        _lib.check(code, sliced, stream=self)
+
     @property
     def done(self) -> bool:
         """True when everything queued so far has run."""
@@ -52,7 +73,7 @@ class Stream(Owned):
         Raises: WaitTimeoutError when the time ran out; AclError of a task that failed.
         """
         if timeout_ms is None:
-            call("aclrtSynchronizeStream", self.handle, ids={"stream": self})
+            self._synchronize_interruptibly()
         else:
             call(
                 "aclrtSynchronizeStreamWithTimeout",
