@@ -40,7 +40,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     warnings.formatwarning = _format_warning
     try:
         code = command(options)
-        sys.stdout.flush()
+        if sys.stdout is not None:  # None: the caller closed it, as in `>&-`
+            sys.stdout.flush()
         return code
     except BrokenPipeError:  # the reader of our output has seen enough, as in `| head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

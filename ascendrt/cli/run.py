@@ -50,7 +50,8 @@ def command(options: argparse.Namespace) -> int:
     environ = environment(os.environ, vars(options))
     program = shutil.which(words[0], path=environ.get("PATH"))
     if program is not None:
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
         os.execve(program, words, environ)
     kind = "is no program" if os.path.exists(words[0]) else "was not found"
     hint = " (is it executable? for a script say: python3 script.py)"

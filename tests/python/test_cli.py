@@ -75,6 +75,14 @@ def test_a_reader_that_stops_early_is_no_error() -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_a_closed_or_full_output_is_no_traceback() -> None:
+    for output, code in ((">&-", 0), ("> /dev/full", 1), ("2>&- >&-", 0)):
+        done = run("sh", "-c", f'"$0" -m ascendrt coverage {output}', sys.executable)
+        assert done.returncode == code, (output, done.stderr)
+        assert "Traceback" not in done.stderr, output
+    assert run("sh", "-c", '"$0" -m ascendrt run -- true >&-', sys.executable).returncode == 0
+
+
 def test_env_lines_put_the_libraries_in_place(tmp_path: Path) -> None:
     lines = ascendrt("env").stdout
     script = 'set -eu\nunset LD_LIBRARY_PATH\neval "$1"\neval "$1"\nprintf %s "$LD_LIBRARY_PATH"'
