@@ -43,6 +43,7 @@ check: build
 
 gen: .venv/.tools
 	$(BIN)/python csrc/abi/generate.py
+	$(BIN)/python csrc/abi/conformance.py
 
 dist: .venv/.tools
 	rm -rf dist

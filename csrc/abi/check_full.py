@@ -32,8 +32,12 @@ def unproven(model: Model, rules_text: str, tests: list[str]) -> list[str]:
     shown = {rule for text in tests for rule in marked_rules(text)}
     full = {f.name for f in model.functions if f.emu == "full"}
     emulated = {f.name for f in model.functions if f.emu in ("full", "partial")}
+    rules = tomllib.loads(rules_text).get("rule", [])
+    spoken_of = {name for rule in rules if rule["id"] in shown for name in rule["functions"]}
     problems = []
-    for rule in tomllib.loads(rules_text).get("rule", []):
+    for name in sorted(full - spoken_of):
+        problems.append(f"{name} is full, but no conformance test shows any rule of it")
+    for rule in rules:
         if rule["id"] in shown or "blocked" in rule or not set(rule["mark"]) & {"S", "D"}:
             continue
         if not set(rule.get("needs", ())) <= emulated:

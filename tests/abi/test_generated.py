@@ -83,7 +83,7 @@ def test_full_needs_a_test_per_rule(tables: abi.Model) -> None:
             ("S4", "S", 'blocked = "no way"\n'),
         )
     )
-    assert len(check_full.unproven(claimed, rules, [])) == 2
+    assert len(check_full.unproven(claimed, rules, [])) == 3
     half = '@pytest.mark.rule("S1")\ndef test_one() -> None: ...\n'
     assert check_full.unproven(claimed, rules, [half]) == [
         f"{name} is full, but no conformance test shows rule S2"
@@ -91,6 +91,9 @@ def test_full_needs_a_test_per_rule(tables: abi.Model) -> None:
     other = 'rule = pytest.mark.rule\n@rule("S2")\ndef test_two() -> None: ...\n'
     assert check_full.unproven(claimed, rules, [half, other]) == []
     assert check_full.unproven(_with_state(tables, name, "partial"), rules, []) == []
+    assert check_full.unproven(claimed, "", []) == [
+        f"{name} is full, but no conformance test shows any rule of it"
+    ]
 
 
 def test_full_rows_of_the_tables_are_proven(tables: abi.Model, root: Path) -> None:
