@@ -6,8 +6,9 @@
 #include <array>
 #include <atomic>
 #include <deque>
+#include <memory>
 #include <mutex>
-#include <new>
+#include <string>
 
 #include "base/error.hpp"
 
@@ -21,12 +22,10 @@ namespace {
 // unpins. A removal clears `alive` (so new lookups fail), waits for the pins of lookups already
 // inside (a few instructions each), and takes the object out. Free slots are reused first in, first
 // out and only when kMinFree of them wait, so a stale handle can match again only after about
-// kMinFree * 4096 creations.
+// kMinFree * 4096 creations; fewer where the host is short of addresses (ulimit -v).
 constexpr unsigned kIndexBits = 20;
 constexpr unsigned kGenerationBits = 12;
 constexpr uint64_t kSlots = 1ULL << kIndexBits;
-constexpr uint64_t kGenerations = 1ULL << kGenerationBits;
-constexpr uint64_t kWindowBytes = kSlots * kGenerations * 16;
 constexpr size_t kMinFree = 1024;
 constexpr uint64_t kPin = 1;
 constexpr uint64_t kPinMask = 0xFFFFFFFFULL;
@@ -43,6 +42,8 @@ struct Slot {
 constexpr uint64_t kChunkSlots = 4096;
 struct State {
   uintptr_t window = 0;
+  uint64_t generations = 0;
+  uint64_t window_bytes() const { return kSlots * generations * 16; }
   std::array<std::atomic<Slot*>, kSlots / kChunkSlots> chunks{};
   std::mutex mutex;  // free list and growth only
   std::deque<uint32_t> free_slots;
@@ -50,15 +51,26 @@ struct State {
   std::array<std::atomic<uint32_t>, 256> live{};
 };
 
+void reserve_window(State& s) {
+  constexpr unsigned kLeastBits = 3;
+  for (unsigned bits = kGenerationBits; bits >= kLeastBits; bits -= 3) {
+    s.generations = 1ULL << bits;
+    void* window = mmap(nullptr, s.window_bytes(), PROT_NONE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (window == MAP_FAILED) continue;
+    s.window = reinterpret_cast<uintptr_t>(window);
+    return;
+  }
+  fail(207001, "the host has no " + std::to_string(s.window_bytes() >> 20) +
+                   " MiB of addresses for handles; lift the limit (ulimit -v, container)");
+}
+
 State& state() {
   // Leaked on purpose: handles may be used from static destructors of the client.
   static State* const instance = [] {
-    auto* s = new State;
-    void* window =
-        mmap(nullptr, kWindowBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (window == MAP_FAILED) throw std::bad_alloc();
-    s->window = reinterpret_cast<uintptr_t>(window);
-    return s;
+    auto s = std::make_unique<State>();
+    reserve_window(*s);
+    return s.release();
   }();
   return *instance;
 }
@@ -76,7 +88,7 @@ struct Located {
 Located locate(const void* handle) {
   State& s = state();
   const uint64_t offset = reinterpret_cast<uintptr_t>(handle) - s.window;
-  if (offset >= kWindowBytes || (offset & 15) != 0) return {};
+  if (offset >= s.window_bytes() || (offset & 15) != 0) return {};
   const uint64_t index = (offset >> 4) & (kSlots - 1);
   // acquire: pairs with the release in take_free_slot() that publishes the chunk.
   Slot* chunk = s.chunks[index / kChunkSlots].load(std::memory_order_acquire);
@@ -123,7 +135,7 @@ void* HandleTable::insert_object(Object* object, Kind kind) {
   const uint32_t index = take_free_slot(s);
   Slot& slot = s.chunks[index / kChunkSlots].load(std::memory_order_relaxed)[index % kChunkSlots];
   const uint64_t previous = slot.word.load(std::memory_order_relaxed) >> kGenerationShift;
-  const uint64_t generation = (previous + 1) % kGenerations;
+  const uint64_t generation = (previous + 1) % s.generations;
   object->retain();
   object->handle_ = address_of(s, generation, index);
   slot.object = object;
@@ -173,7 +185,8 @@ uint32_t HandleTable::live(Kind kind) const {
 }
 
 bool HandleTable::in_window(const void* address) const {
-  return reinterpret_cast<uintptr_t>(address) - state().window < kWindowBytes;
+  const State& s = state();
+  return reinterpret_cast<uintptr_t>(address) - s.window < s.window_bytes();
 }
 
 HandleTable& handles() {

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -72,6 +73,12 @@ void* reserve_table(uint64_t bytes) {
 }
 
 int make_memory_file(const char* name, uint64_t bytes) {
+  // Beyond this limit the kernel would not only refuse: its signal ends the process.
+  rlimit limit{};
+  if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < bytes) {
+    errno = EFBIG;
+    refuse("make a memory file", bytes, "lift the limit of file sizes (ulimit -f)");
+  }
   const int file = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (file < 0) refuse("make a memory file", bytes, "memfd_create(2) is needed");
   if (ftruncate(file, static_cast<off_t>(bytes)) != 0) {
