@@ -57,9 +57,13 @@ std::vector<int64_t> GraphValue::ints() const {
 
 std::string GraphBuilder::unique(const std::string& name) {
   const std::string base = name.empty() ? "unnamed" : name;
-  std::string candidate = base;
-  for (int i = 1; !names_.insert(candidate).second; ++i) candidate = base + "_" + std::to_string(i);
-  return candidate;
+  int& next = names_[base];
+  if (next++ == 0) return base;
+  while (true) {
+    std::string candidate = base + "_" + std::to_string(next - 1);
+    if (names_.emplace(candidate, 1).second) return candidate;
+    ++next;
+  }
 }
 
 TensorDesc GraphBuilder::describe(const TensorType& type) const {

@@ -3,9 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -57,7 +57,7 @@ class GraphBuilder {
   TensorDesc describe(const TensorType& type) const;
 
   Graph& graph_;
-  std::set<std::string> names_;
+  std::map<std::string, int> names_;  // with the next number to try behind it
   std::unordered_map<const Bytes*, std::string> const_refs_;
   std::vector<std::shared_ptr<const Bytes>> kept_;  // keeps the keys of const_refs_ alive
 };

@@ -103,6 +103,7 @@ Values transpose(const NodeCall& call) {
 }
 
 Values concat(const NodeCall& call) {
+  if (call.node.find("axis") == nullptr) call.fail("needs an axis");
   for (size_t i = 0; i < call.inputs.size(); ++i) static_cast<void>(call.in(i));
   return call.make("ConcatD", call.inputs,
                    attributes({{"concat_dim", call.node.int_or("axis", 1)},

@@ -1,7 +1,9 @@
 // ONNX reader and converter: what becomes of nodes, constants and bad files.
 #include <algorithm>
+#include <set>
 #include <string>
 
+#include "clock/clock.hpp"
 #include "gen/abi.h"
 #include "model/convert.hpp"
 #include "model/om_reader.hpp"
@@ -149,6 +151,35 @@ TEST(convert_refuses_open_shapes_and_bad_graphs) {
   CHECK(has(text, "'sum'") && has(text, "2x3") && has(text, "broadcast"));
   CHECK(has(refusal(scale_and_relu(), {}, 5), "opset"));
   CHECK(has(refusal(scale_and_relu(), {}, 999), "opset"));
+}
+
+TEST(convert_refuses_windows_that_contradict) {
+  OnnxBytes conv;
+  conv.input("x", {1, 1, 8, 8}).floats("w", {1, 1, 2, 2}, {1, 2, 3, 4}).output("y");
+  conv.node("Conv", {"x", "w"}, {"y"}, "conv", {OnnxBytes::ints("kernel_shape", {2, 3})});
+  CHECK(has(refusal(conv), "kernel_shape"));
+  OnnxBytes pool;
+  pool.input("x", {1, 1, 8, 8}).output("y");
+  pool.node("MaxPool", {"x"}, {"y"}, "pool",
+            {OnnxBytes::ints("kernel_shape", {2, 2}), OnnxBytes::ints("pads", {0, 2, 0, 0})});
+  CHECK(has(refusal(pool), "pads"));
+  OnnxBytes concat;
+  concat.input("x", {1, 2}).node("Concat", {"x", "x"}, {"y"}, "join").output("y");
+  CHECK(has(refusal(concat), "axis"));
+}
+
+TEST(convert_of_many_equal_names_is_not_quadratic) {
+  constexpr int kNodes = 30000;
+  OnnxBytes onnx;
+  onnx.input("x", {1}).node("Relu", {"x"}, {"n_1"}, "n_1");
+  for (int i = 0; i < kNodes; ++i) onnx.node("Relu", {"x"}, {"o" + std::to_string(i)}, "n");
+  onnx.node("Relu", {"o7"}, {"y"}, "n").output("y");
+  const int64_t start = clock::now_ns();
+  const model::Model made = model::convert_onnx(onnx.file(), {});
+  CHECK(clock::now_ns() - start < int64_t{60} * 1'000'000'000);  // minutes when it is
+  std::set<std::string> names;
+  for (const auto& op : made.graphs[0].ops) names.insert(op.name);
+  CHECK_EQ(names.size(), made.graphs[0].ops.size());
 }
 
 TEST(onnx_reader_checks_tensors) {
