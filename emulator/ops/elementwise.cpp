@@ -90,26 +90,27 @@ T power(T a, T b) {
 template <class T>
 void binary_as(Binary op, const TensorView& a, const TensorView& b, const TensorView& y,
                const Exec& exec) {
+  // Lambdas, not function pointers: the loop must see what it does to be vectorised.
   const auto go = [&](auto f) { map_two<T, T>(a, b, y, exec, f); };
   switch (op) {
     case Binary::kAdd:
-      return go(Wrap<T>::add);
+      return go([](T p, T q) { return Wrap<T>::add(p, q); });
     case Binary::kSub:
-      return go(Wrap<T>::sub);
+      return go([](T p, T q) { return Wrap<T>::sub(p, q); });
     case Binary::kMul:
-      return go(Wrap<T>::mul);
+      return go([](T p, T q) { return Wrap<T>::mul(p, q); });
     case Binary::kDiv:
-      return go(divide<T>);
+      return go([](T p, T q) { return divide<T>(p, q); });
     case Binary::kMax:  // NaN of either side stays
       return go([](T p, T q) { return p > q || p != p ? p : q; });
     case Binary::kMin:
       return go([](T p, T q) { return p < q || p != p ? p : q; });
     case Binary::kPow:
-      return go(power<T>);
+      return go([](T p, T q) { return power<T>(p, q); });
     case Binary::kMod:
-      return go(modulo<T>);
+      return go([](T p, T q) { return modulo<T>(p, q); });
     case Binary::kFloorDiv:
-      return go(floor_divide<T>);
+      return go([](T p, T q) { return floor_divide<T>(p, q); });
   }
 }
 

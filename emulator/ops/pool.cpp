@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 #include <string>
+#include <vector>
 
 #include "ops/tensor.hpp"
 
@@ -41,20 +42,31 @@ Span window(int64_t out, int64_t stride, int64_t before, int64_t after, int64_t 
   return {origin + first * dilation, std::max<int64_t>(0, last - first), std::min(kernel, padded)};
 }
 
-// Calls window(row span, column span, output) for every output of a plane.
+// The windows along both axes; they are the same for every plane.
+struct Windows {
+  explicit Windows(const PoolShape& s) {
+    for (int64_t h = 0; h < s.out_h; ++h) {
+      rows.push_back(
+          window(h, s.stride_h, s.pad_top, s.pad_bottom, s.kernel_h, s.dilation_h, s.in_h));
+    }
+    for (int64_t w = 0; w < s.out_w; ++w) {
+      columns.push_back(
+          window(w, s.stride_w, s.pad_left, s.pad_right, s.kernel_w, s.dilation_w, s.in_w));
+    }
+  }
+  std::vector<Span> rows, columns;
+};
+
+// Calls f(first element, row span, column span) for every output of a plane.
 template <class F>
 void for_windows(const PoolShape& s, const float* x, float* y, const Exec& exec, F&& f) {
+  const Windows windows(s);
   parallel_for(exec, s.planes, [&](int64_t plane) {
     const float* from = x + plane * s.in_h * s.in_w;
     float* to = y + plane * s.out_h * s.out_w;
-    for (int64_t h = 0; h < s.out_h; ++h) {
-      const Span rows =
-          window(h, s.stride_h, s.pad_top, s.pad_bottom, s.kernel_h, s.dilation_h, s.in_h);
-      for (int64_t w = 0; w < s.out_w; ++w) {
-        const Span columns =
-            window(w, s.stride_w, s.pad_left, s.pad_right, s.kernel_w, s.dilation_w, s.in_w);
-        *to++ = f(from + rows.start * s.in_w + columns.start, rows, columns);
-      }
+    for (const Span& rows : windows.rows) {
+      const float* row = from + rows.start * s.in_w;
+      for (const Span& columns : windows.columns) *to++ = f(row + columns.start, rows, columns);
     }
   });
 }

@@ -72,38 +72,39 @@ T finish(Reduce op, Sum sum, int64_t count) {
 }
 
 template <class T>
+T extreme_of(Reduce op, const Split& s, const T* x) {
+  T best = s.inputs > 0 ? *x : T{};
+  if (op == Reduce::kMax) {
+    visit(s, x, [&](T v) { best = v > best || v != v ? v : best; });
+  } else {
+    visit(s, x, [&](T v) { best = v < best || v != v ? v : best; });
+  }
+  return best;
+}
+
+template <class T>
 T reduce_one(Reduce op, const Split& s, const T* x) {
   using Sum = std::conditional_t<std::is_floating_point_v<T>, double, uint64_t>;
   Sum sum = op == Reduce::kProd ? 1 : 0;
-  T best{};
-  bool first = true;
-  visit(s, x, [&](T v) {
-    const auto wide = static_cast<Sum>(v);
-    switch (op) {
-      case Reduce::kSum:
-      case Reduce::kMean:
-        sum += wide;
-        break;
-      case Reduce::kProd:
-        sum *= wide;
-        break;
-      case Reduce::kL1:
-        sum += v < 0 ? Sum{0} - wide : wide;
-        break;
-      case Reduce::kSumSquare:
-      case Reduce::kL2:
-        sum += wide * wide;
-        break;
-      case Reduce::kMax:
-        best = first || v > best || v != v ? v : best;
-        break;
-      case Reduce::kMin:
-        best = first || v < best || v != v ? v : best;
-        break;
-    }
-    first = false;
-  });
-  if (op == Reduce::kMax || op == Reduce::kMin) return best;
+  switch (op) {
+    case Reduce::kMax:
+    case Reduce::kMin:
+      return extreme_of(op, s, x);
+    case Reduce::kSum:
+    case Reduce::kMean:
+      visit(s, x, [&](T v) { sum += static_cast<Sum>(v); });
+      break;
+    case Reduce::kProd:
+      visit(s, x, [&](T v) { sum *= static_cast<Sum>(v); });
+      break;
+    case Reduce::kL1:
+      visit(s, x, [&](T v) { sum += v < 0 ? Sum{0} - static_cast<Sum>(v) : static_cast<Sum>(v); });
+      break;
+    case Reduce::kSumSquare:
+    case Reduce::kL2:
+      visit(s, x, [&](T v) { sum += static_cast<Sum>(v) * static_cast<Sum>(v); });
+      break;
+  }
   return finish<T>(op, sum, s.inputs);
 }
 

@@ -51,7 +51,7 @@ void activation(Unary op, UnaryParams p, const TensorView& x, const TensorView& 
     case Unary::kHardSwish:
       return go([](float v) { return v * clamp01(v / 6.0F + 0.5F); });
     case Unary::kSigmoid:
-      return go(sigmoid);
+      return go([](float v) { return sigmoid(v); });
     case Unary::kTanh:
       return go([](float v) { return std::tanh(v); });
     case Unary::kSoftplus:
@@ -117,7 +117,7 @@ void integer(Unary op, const TensorView& x, const TensorView& y, const Exec& exe
     case Unary::kAbs:
       return map<T>(x, y, exec, [&](T v) { return v < 0 ? negate(v) : v; });
     case Unary::kNeg:
-      return map<T>(x, y, exec, negate);
+      return map<T>(x, y, exec, [&](T v) { return negate(v); });
     case Unary::kSign:
       return map<T>(x, y, exec, [](T v) { return static_cast<T>((v > 0) - (v < 0)); });
     default:
