@@ -114,6 +114,11 @@ void* allocate_pinned(uint64_t size_bytes) { return machine().pinned().allocate(
 void free_pinned(void* address) { machine().pinned().free(address); }
 
 void register_host(const void* address, uint64_t size_bytes) {
+  if (!os::mapped(address, size_bytes)) {
+    base::fail(ACL_ERROR_RT_PARAM_INVALID,
+               "the " + size_text(size_bytes) + " at " + address_text(address) +
+                   " are not all memory of this process; register what was allocated, in full");
+  }
   machine().pinned().add_registered(address, size_bytes);
 }
 

@@ -69,7 +69,7 @@ void* allocate_pinned(uint64_t size_bytes);
 void free_pinned(void* address);
 
 // Makes ordinary memory of the client count as pinned. Raises 507910 when part of it is registered
-// already.
+// already, 107000 when part of it is no memory of this process.
 void register_host(const void* address, uint64_t size_bytes);
 // Raises 507911 when no registered range starts there.
 void unregister_host(const void* address);

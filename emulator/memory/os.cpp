@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <span>
 
 #include "base/error.hpp"
 #include "gen/abi.h"
@@ -115,23 +116,41 @@ void punch_hole(int file, uint64_t offset, uint64_t bytes) {
             static_cast<off_t>(end - first));
 }
 
-uint64_t untouched_bytes(const std::byte* start, uint64_t bytes) {
+namespace {
+
+// Calls visit(flags of the pages) for a range, some thousand pages at a time. False when a page
+// belongs to no mapping.
+template <class Visit>
+bool for_each_page(const void* start, uint64_t bytes, Visit visit) {
   const uint64_t page = page_bytes();
   const auto address = reinterpret_cast<uintptr_t>(start);
   uintptr_t at = address & ~(page - 1);
   const uintptr_t end = (address + bytes + page - 1) & ~(page - 1);
-  std::array<unsigned char, 4096> resident{};
-  uint64_t untouched = 0;
+  if (end < address) return false;  // past the end of all addresses
+  std::array<unsigned char, 4096> flags{};
   while (at < end) {
-    const uint64_t part = std::min<uint64_t>(end - at, resident.size() * page);
-    if (mincore(reinterpret_cast<void*>(at), part, resident.data()) != 0) return bytes;
-    unsigned char* stop = resident.data() + part / page;
-    untouched += static_cast<uint64_t>(std::count_if(
-                     resident.data(), stop, [](unsigned char flags) { return (flags & 1) == 0; })) *
-                 page;
+    const uint64_t part = std::min<uint64_t>(end - at, flags.size() * page);
+    if (mincore(reinterpret_cast<void*>(at), part, flags.data()) != 0) return false;
+    visit(std::span(flags.data(), part / page));
     at += part;
   }
-  return std::min(untouched, bytes);
+  return true;
+}
+
+}  // namespace
+
+uint64_t untouched_bytes(const std::byte* start, uint64_t bytes) {
+  uint64_t untouched = 0;
+  const bool known = for_each_page(start, bytes, [&](std::span<const unsigned char> pages) {
+    untouched += static_cast<uint64_t>(std::ranges::count_if(
+                     pages, [](unsigned char flags) { return (flags & 1) == 0; })) *
+                 page_bytes();
+  });
+  return known ? std::min(untouched, bytes) : bytes;
+}
+
+bool mapped(const void* start, uint64_t bytes) {
+  return for_each_page(start, bytes, [](auto) {});
 }
 
 void want_huge_pages(std::byte* start, uint64_t bytes) { madvise(start, bytes, MADV_HUGEPAGE); }

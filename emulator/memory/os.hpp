@@ -35,6 +35,8 @@ uint64_t touched_bytes(int file);
 void punch_hole(int file, uint64_t offset, uint64_t bytes);
 // Bytes of a mapped range that no page backs yet.
 uint64_t untouched_bytes(const std::byte* start, uint64_t bytes);
+// Whether every page of a range belongs to some mapping of this process.
+bool mapped(const void* start, uint64_t bytes);
 
 // Asks for 2 MiB pages for a range of a memory file; the kernel may not give them.
 void want_huge_pages(std::byte* start, uint64_t bytes);

@@ -357,6 +357,17 @@ TEST(memory_pinned_blocks) {
   CHECK_THROWS_CODE(memory::allocate_pinned(UINT64_MAX - 5), 207001);
 }
 
+TEST(memory_registers_only_what_is_mapped) {
+  auto* gap = static_cast<char*>(
+      mmap(nullptr, 16384, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  munmap(gap + 8192, 4096);
+  CHECK_THROWS_CODE(memory::register_host(gap, 16384), 107000);
+  CHECK_THROWS_CODE(memory::register_host(gap, UINT64_MAX - 4095), 107000);
+  memory::register_host(gap, 8192);
+  memory::unregister_host(gap);
+  munmap(gap, 16384);
+}
+
 TEST(memory_registered_ranges) {
   alignas(4096) static char range[16384];
   CHECK(memory::locate(range).place == Place::kPageable);
