@@ -56,7 +56,7 @@ std::vector<int64_t> GraphValue::ints() const {
 }
 
 std::string GraphBuilder::unique(const std::string& name) {
-  const std::string base = name.empty() ? "unnamed" : name;
+  std::string base = name.empty() ? "unnamed" : name;
   int& next = names_[base];
   if (next++ == 0) return base;
   while (true) {
