@@ -1,11 +1,13 @@
-"""ONNX networks made at test time: seeded random CNNs and one small network per operator.
+"""ONNX networks of the tests: seeded random CNNs, small networks, and one with real weights.
 
 Owns: the generators. Must never import the package under test or run a network.
 """
 
 from __future__ import annotations
 
+import importlib.util
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -206,3 +208,16 @@ def random_cnn(seed: int) -> tuple[onnx.ModelProto, dict[str, Array]]:
                 x = _activation(net, x, channels)
     features = x
     return net.model(_head(net, x, channels), features), net.feeds
+
+
+def text_angle_classifier(height: int, width: int) -> onnx.ModelProto | None:
+    """The classifier inside rapidocr-onnxruntime, dims fixed to 1x3xHxW; None without it."""
+    spec = importlib.util.find_spec("rapidocr_onnxruntime")
+    if spec is None or spec.origin is None:
+        return None
+    path = Path(spec.origin).parent / "models" / "ch_ppocr_mobile_v2.0_cls_infer.onnx"
+    model = onnx.load(path)
+    dims = model.graph.input[0].type.tensor_type.shape.dim
+    for dim, size in zip(dims, (1, 3, height, width), strict=True):
+        dim.dim_value = size
+    return model

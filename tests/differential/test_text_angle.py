@@ -2,32 +2,17 @@
 
 from __future__ import annotations
 
-import importlib.util
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
 import pytest
 from differential import convert, distance, execute, outputs, put_inputs, reference
+from networks import text_angle_classifier
 from PIL import Image, ImageDraw, ImageFont
 
-MODEL = "models/ch_ppocr_mobile_v2.0_cls_infer.onnx"
 HEIGHT, WIDTH = 48, 192
 BAR = 1e-4
 Array = np.ndarray[Any, Any]
-
-
-def _classifier() -> onnx.ModelProto:
-    spec = importlib.util.find_spec("rapidocr_onnxruntime")
-    if spec is None or spec.origin is None:
-        pytest.skip("the package rapidocr-onnxruntime, which carries the network, is missing")
-    model = onnx.load(Path(spec.origin).parent / MODEL)
-    for dim, size in zip(
-        model.graph.input[0].type.tensor_type.shape.dim, (1, 3, HEIGHT, WIDTH), strict=True
-    ):
-        dim.dim_value = size
-    return model
 
 
 def _text_picture(text: str) -> Array:
@@ -47,7 +32,9 @@ def _prepare(picture: Array) -> Array:
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Array, Array]]:
     """Outputs here and from onnxruntime for noise, text, and the same text upside down."""
-    model = _classifier()
+    model = text_angle_classifier(HEIGHT, WIDTH)
+    if model is None:
+        pytest.skip("the package rapidocr-onnxruntime, which carries the network, is missing")
     directory = tmp_path_factory.mktemp("angle")
     text = _text_picture("Hello World")
     noise = np.random.default_rng(5).standard_normal((1, 3, HEIGHT, WIDTH)).astype(np.float32)
