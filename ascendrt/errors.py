@@ -6,6 +6,8 @@ errors are raised about libraries that could not be loaded.
 
 from __future__ import annotations
 
+import re
+
 from ascendrt._gen import codes as _codes
 
 
@@ -33,7 +35,7 @@ class AclError(AscendrtError, RuntimeError):
         self.code = code
         self.api = api
         self.ids = ids
-        self.text = _of_the_call(text)
+        self.text = _of_the_call(code, api, text)
         self.name, self.hint = describe(code)
         super().__init__(code, api, text)
 
@@ -41,11 +43,12 @@ class AclError(AscendrtError, RuntimeError):
         about = ", ".join(f"{key}={value}" for key, value in self.ids.items())
         head = f"{self.api} failed with {self.code} {self.name}" + (f" ({about})" if about else "")
         parts = [head]
-        # The emulator's texts begin with what the head says already.
-        own = self.text.removeprefix(f"[{self.code} {self.name}] ").removeprefix(f"{self.api}: ")
+        # The emulator's texts begin with what the head says already, and hold the advice.
+        prefix = f"[{self.code} {self.name}] {self.api}: "
+        own = self.text.removeprefix(prefix)
         if own:
             parts.append(own)
-        if self.hint and self.hint not in self.text:
+        if self.hint and self.hint not in self.text and not self.text.startswith(prefix):
             parts.append(f"hint: {self.hint}")
         return "\n  ".join(parts)
 
@@ -123,10 +126,17 @@ def make(code: int, api: str, text: str = "", **ids: object) -> AclError:
     return family(code)(code, api, text, **ids)
 
 
-def _of_the_call(text: str) -> str:
-    """Drop what asking for the text has added: without a context that fails, too."""
-    lines = text.strip().splitlines()
-    return "\n".join(line for line in lines if "] aclGetRecentErrMsg: " not in line)
+def _of_the_call(code: int, api: str, text: str) -> str:
+    """Keep what belongs to the call that failed.
+
+    The emulator answers with all failures that nobody has asked for yet, newest first; each begins
+    with "[code NAME] function: ". Asking without a context adds a failure of its own.
+    """
+    entries = re.split(r"\n(?=\[\d+ \w+\] \w+: )", text.strip())
+    for entry in entries:
+        if re.match(rf"\[{code} \w+\] {re.escape(api)}: ", entry):
+            return entry
+    return "\n".join(entry for entry in entries if "] aclGetRecentErrMsg: " not in entry)
 
 
 def _rebuild(

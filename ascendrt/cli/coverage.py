@@ -6,11 +6,14 @@ import argparse
 import json
 from importlib.resources import files
 
+from ascendrt.cli import CommandError
+
 LEVELS = ("full", "partial", "stub", "absent")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
+    parser.add_argument("name", nargs="?", metavar="NAME", help="list functions with this in it")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.set_defaults(command=command)
 
@@ -22,10 +25,21 @@ def command(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps({"levels": LEVELS, **table}, indent=1))
         return 0
+    if options.name:
+        return _list_functions(table, options.name)
     print(f"{'area':24} tier " + " ".join(f"{level:>8}" for level in LEVELS))
     for row in table["areas"]:
         print(f"{row['area']:24} {row['tier']:4} " + _figures(row))
     print(f"{'all':24} {'':4} " + _figures(table["totals"]))
+    return 0
+
+
+def _list_functions(table: dict[str, list[dict[str, str]]], part: str) -> int:
+    rows = [row for row in table["functions"] if part.lower() in row["name"].lower()]
+    for row in rows:
+        print(f"{row['name']:44} {row['emu']:8} {row['area']}")
+    if not rows:
+        raise CommandError(f"no function of the interface has {part!r} in its name")
     return 0
 
 

@@ -14,7 +14,10 @@ std::string describe(ApiId api, const base::Error& error) {
   std::string line = "[" + std::to_string(error.code) + " " + code_name(error.code) + "] ";
   line += api_name(api);
   line += ": " + error.text;
-  if (const char* hint = code_hint(error.code); hint != nullptr && *hint != '\0') {
+  // By convention a text says behind a semicolon what to do; one that does not gets the code's
+  // hint.
+  const bool advises = error.text.find(';') != std::string::npos;
+  if (const char* hint = code_hint(error.code); !advises && *hint != '\0') {
     line += ". ";
     line += hint;
   }

@@ -12,7 +12,8 @@ namespace ascendrt::base {
 namespace {
 
 [[noreturn]] void refuse(const char* name, const std::string& value, const std::string& wanted) {
-  fail(100000, "environment variable " + std::string(name) + "='" + value + "' is not " + wanted);
+  fail(100000, "environment variable " + std::string(name) + "='" + value + "' is not " + wanted +
+                   "; correct or unset it");
 }
 
 // Number of bits to shift for a size suffix; nothing when it is none.

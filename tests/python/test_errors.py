@@ -82,6 +82,15 @@ def test_text_says_nothing_twice() -> None:
         assert text.count(part) == 1, part
 
 
+def test_text_leaves_older_failures_out() -> None:
+    newest = "[145000 ACL_ERROR_GE_PARAM_INVALID] aclmdlLoadFromFile: two things:\n  a\n  b"
+    older = "[107001 ACL_ERROR_RT_INVALID_DEVICEID] aclrtSetDevice: device id 99 is outside [0, 1)"
+    noise = "[107002 ACL_ERROR_RT_CONTEXT_NULL] aclGetRecentErrMsg: no context"
+    error = errors.make(145000, "aclmdlLoadFromFile", f"{noise}\n{newest}\n{older}")
+    assert error.text == newest
+    assert "99" not in str(error)
+
+
 def test_an_unknown_code_is_still_readable() -> None:
     assert str(errors.make(999999, "aclX")) == "aclX failed with 999999 UNKNOWN"
 

@@ -30,7 +30,10 @@ def all_blocks(language: str) -> list[object]:
 
 @pytest.fixture
 def workplace(tmp_path: Path, digits_om: Path) -> Path:
-    """What the pages assume: the current folder has examples/ and a converted digits.om."""
+    """What the pages assume: .venv with the package, examples/ and a converted digits.om."""
+    activate = tmp_path / ".venv" / "bin" / "activate"
+    activate.parent.mkdir(parents=True)
+    activate.write_text(f"PATH={Path(sys.executable).parent}:$PATH\n")
     (tmp_path / "examples").symlink_to(REPOSITORY / "examples")
     shutil.copy(digits_om, tmp_path / "digits.om")
     return tmp_path
