@@ -141,6 +141,8 @@ def run_command(options: argparse.Namespace) -> int:
     from ascendrt.model import Model
 
     _require_file(options.om)
+    if options.out.exists() and not options.out.is_dir():
+        raise CommandError(f"--out {options.out} is a file; give a folder")
     with Device(options.device), Model(options.om) as model:
         arrays = [_read_array(path) for path in input_files(options.input, model)]
         results = model(*arrays)
@@ -165,7 +167,8 @@ def input_files(words: list[str], model: Model) -> list[Path]:
         raise CommandError(
             f"the model has {len(names)} input(s): {wanted}; give --input once for each"
         )
-    if named and len(named) != len(names):
+    unknown = any("=" in word and not Path(word).exists() for word in words)
+    if len(named) != len(names) and (named or unknown):
         raise CommandError(f"name every input or none; the inputs are {wanted}")
     return [Path(named[name]) for name in names] if named else [Path(word) for word in words]
 
@@ -182,7 +185,9 @@ def _read_array(path: Path) -> np.ndarray[Any, Any]:
     try:
         array = np.load(path, allow_pickle=False)
     except (ValueError, EOFError) as error:
-        raise CommandError(f"{path} is no .npy file: {error}") from error
+        raise CommandError(
+            f"{path} is no .npy file of plain numbers; write it with numpy.save"
+        ) from error
     if not isinstance(array, np.ndarray):
         raise CommandError(f"{path} holds several arrays (.npz); give one .npy file per input")
     return array

@@ -100,6 +100,9 @@ def test_run_refuses_wrong_files(om: Path, tmp_path: Path) -> None:
     refused(ascendrt("om", "run", om, "--input", tmp_path / "no.npy", *out), "does not exist")
     (tmp_path / "text.npy").write_text("hello")
     refused(ascendrt("om", "run", om, "--input", tmp_path / "text.npy", *out), "is no .npy file")
+    refused(ascendrt("om", "run", om, "--input", "z=x.npy", *out), "the inputs are")
+    given = ("--input", "x.npy", "--out", tmp_path / "text.npy")
+    refused(ascendrt("om", "run", om, *given), "is a file; give a folder")
     refused(ascendrt("om", "run", tmp_path / "no.om", *out), "no.om does not exist")
     refused(ascendrt("om", "run", DIGITS, "--input", "x.npy", *out), "aclmdlLoadFromFile")
 
