@@ -45,7 +45,7 @@ class RankedMutex {
 
  private:
 #ifdef NDEBUG
-  void enter() {}
+  void enter() { static_cast<void>(rank_); }  // debug builds check it
   void leave() {}
 #else
   // Bit r is set while this thread holds a lock of rank r; a lock of the same rank twice is refused
@@ -67,7 +67,7 @@ class RankedMutex {
 #endif
 
   std::mutex mutex_;
-  [[maybe_unused]] Rank rank_;  // checked in debug builds only
+  Rank rank_;
 };
 
 }  // namespace ascendrt::base
