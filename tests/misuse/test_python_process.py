@@ -30,7 +30,10 @@ def run(code: str) -> tuple[int, str, str]:
 
 
 def test_ctrl_c_ends_a_wait_for_a_stream_that_never_ends() -> None:
+    # A parent that ignores SIGINT (a shell's background job) hands that down.
     process = start("""
+        import signal
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         import ascendrt
         from ascendrt._cffi import ffi, lib
         device, stream = ascendrt.Device(0), ascendrt.Stream()
