@@ -39,7 +39,9 @@ def run_suite(report: Path, env: dict[str, str], *options: str) -> dict[str, boo
     command = [
         sys.executable, "-m", "pytest", str(SUITE), "-p", "no:cacheprovider", "-q", "-n", "2",
         "-c", str(ROOT / "pyproject.toml"), "--rootdir", str(ROOT),
-        "--max-worker-restart=1000", "--tb=native", f"--timeout={TEST_LIMIT_S}", f"--rule-report={report}",
+        # Plain tracebacks: reading sources for prettier ones can fail deep inside a broken test.
+        "--max-worker-restart=1000", "--tb=native",
+        f"--timeout={TEST_LIMIT_S}", f"--rule-report={report}",
         *options,
     ]  # fmt: skip
     environ = {**os.environ, **env, "ASCENDRT_MACHINE": "private"}
