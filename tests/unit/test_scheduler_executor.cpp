@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "clock/clock.hpp"
-#include "core/executor.hpp"
+#include "core/threaded_executor.hpp"
 #include "gen/abi.h"
 #include "test.hpp"
 
@@ -21,13 +21,13 @@ struct Bare : base::Counted {
 };
 
 // An executor is never destroyed: its threads may still be on their way out.
-std::vector<Executor*>& leaked() {
-  static auto* const all = new std::vector<Executor*>;
+std::vector<ThreadedExecutor*>& leaked() {
+  static auto* const all = new std::vector<ThreadedExecutor*>;
   return *all;
 }
 
 struct Bench {
-  explicit Bench(uint32_t workers) : executor(*new Executor(1, workers)) {
+  explicit Bench(uint32_t workers) : executor(*new ThreadedExecutor(1, workers)) {
     leaked().push_back(&executor);
   }
   ~Bench() { executor.quiesce(10'000 * kMs); }
@@ -68,7 +68,7 @@ struct Bench {
     return executor.wait_finished(stream, stream.submitted, deadline);
   }
 
-  Executor& executor;
+  ThreadedExecutor& executor;
   base::Ref<FailureDomain> domain = base::make_ref<FailureDomain>();
   std::vector<base::Ref<Bare>> streams;
 };

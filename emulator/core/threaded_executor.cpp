@@ -1,0 +1,427 @@
+#include "core/threaded_executor.hpp"
+
+#include <pthread.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <string>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "base/error.hpp"
+#include "base/log.hpp"
+#include "base/thread_end.hpp"
+#include "gen/abi.h"
+
+namespace ascendrt::core {
+namespace {
+
+constexpr int64_t kPollNs = 50'000;
+constexpr int kLockTries = 100;
+
+void relax() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+uint32_t thread_number() {
+  static thread_local const auto number = static_cast<uint32_t>(gettid());
+  return number;
+}
+
+// Says, with the lock held, that a thread is about to sleep until so many tasks have finished. The
+// threads share one condition: waking all of them at each task of each stream would stall hundreds.
+void want(StreamState& stream, uint64_t number) { stream.wanted = std::min(stream.wanted, number); }
+
+// Signals of the client are handled on its own threads; only faults of the thread itself stay open.
+void block_signals(sigset_t& previous) {
+  sigset_t blocked;
+  sigfillset(&blocked);
+  for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT}) {
+    sigdelset(&blocked, signal);
+  }
+  pthread_sigmask(SIG_SETMASK, &blocked, &previous);
+}
+
+}  // namespace
+
+// Holds the lock; at its end carries out what the scheduler owes, without the lock.
+class ThreadedExecutor::Section {
+ public:
+  explicit Section(ThreadedExecutor& executor)
+      : executor_(executor), lock_(executor.mutex_, std::defer_lock) {
+    // The lock is held for nanoseconds: a few tries are cheaper than the sleep of a contended lock.
+    for (int tries = 0; tries < kLockTries; ++tries) {
+      if (lock_.try_lock()) return;
+      relax();
+    }
+    lock_.lock();
+  }
+  Section(const Section&) = delete;
+  Section& operator=(const Section&) = delete;
+  ~Section() {
+    Scheduler& scheduler = executor_.scheduler_;
+    executor_.runnable_.store(scheduler.runnable(), std::memory_order_relaxed);
+    Effects owed;
+    if (scheduler.effects().any()) std::swap(owed, scheduler.effects());
+    const uint32_t wakes = executor_.wakes_owed();
+    executor_.tokens_ += wakes;
+    const bool start = !executor_.started_ && scheduler.runnable() > 0 &&
+                       !executor_.stopping_.load(std::memory_order_relaxed);
+    executor_.started_ |= start;
+    const bool none = executor_.workers_.load(std::memory_order_relaxed) == 0;
+    const bool progress = executor_.waiting_ > 0 && (owed.awaited || none);
+    lock_.unlock();
+
+    if (start) executor_.start_workers();
+    for (uint32_t i = 0; i < wakes; ++i) executor_.work_.notify_one();
+    if (owed.deadline) executor_.work_.notify_all();
+    if (progress || owed.deadline) executor_.progress_.notify_all();
+    for (const auto& queue : owed.arrivals) queue->arrived.notify_all();
+    for (const auto& failure : owed.failures) notify_task_failure(failure);
+  }
+
+  std::unique_lock<base::RankedMutex>& lock() { return lock_; }
+
+ private:
+  ThreadedExecutor& executor_;
+  std::unique_lock<base::RankedMutex> lock_;
+};
+
+ThreadedExecutor::ThreadedExecutor(size_t devices, uint32_t workers)
+    : Executor(devices), wanted_workers_(workers), poll_ns_(usable_cores() > 1 ? kPollNs : 0) {}
+
+void ThreadedExecutor::attach(StreamState& stream) {
+  const Section section(*this);
+  scheduler_.attach(stream);
+}
+
+void ThreadedExecutor::detach(StreamState& stream) {
+  const Section section(*this);
+  scheduler_.detach(stream);
+}
+
+// ---- workers
+
+void ThreadedExecutor::start_workers() {
+  sigset_t previous;
+  block_signals(previous);
+  for (uint32_t i = 0; i < wanted_workers_; ++i) {
+    // Counted before it runs, so that it cannot end uncounted.
+    workers_.fetch_add(1, std::memory_order_relaxed);
+    try {
+      std::thread thread([this] { work(); });
+      pthread_setname_np(thread.native_handle(), "ascendrt-work");
+      thread.detach();
+    } catch (const std::system_error&) {
+      workers_.fetch_sub(1, std::memory_order_relaxed);
+      base::warn_once(
+          "executor.threads",
+          "could not start a worker thread (limit of threads reached?); device work runs "
+          "in the threads that synchronize");
+      break;
+    }
+  }
+  pthread_sigmask(SIG_SETMASK, &previous, nullptr);
+}
+
+uint32_t ThreadedExecutor::wakes_owed() const {
+  const uint32_t served = polling_ + tokens_;
+  const uint32_t runnable = scheduler_.runnable();
+  return std::min(runnable > served ? runnable - served : 0, sleeping_ - tokens_);
+}
+
+void ThreadedExecutor::work() {
+  while (StreamState* stream = next_for_worker()) run(*stream);
+}
+
+// Null when the worker has to end.
+StreamState* ThreadedExecutor::next_for_worker() {
+  while (true) {
+    {
+      Section section(*this);
+      if (scheduler_.next_deadline() != kNoDeadline) scheduler_.expire(clock::now_ns());
+      if (stopping_.load(std::memory_order_relaxed)) {
+        workers_.fetch_sub(1, std::memory_order_relaxed);
+        progress_.notify_all();
+        return nullptr;
+      }
+      if (StreamState* stream = scheduler_.take()) return stream;
+      ++polling_;
+    }
+    Done found = [this] {
+      return runnable_.load(std::memory_order_relaxed) > 0 ||
+             stopping_.load(std::memory_order_relaxed);
+    };
+    poll(found, clock::kForever);
+    Section section(*this);
+    --polling_;
+    if (!found()) sleep_until_woken(section.lock());
+  }
+}
+
+void ThreadedExecutor::sleep_until_woken(std::unique_lock<base::RankedMutex>& lock) {
+  const int64_t deadline = scheduler_.next_deadline();
+  ++sleeping_;
+  work_.wait_until(lock, deadline, [&] {
+    return tokens_ > 0 || stopping_.load(std::memory_order_relaxed) ||
+           scheduler_.next_deadline() != deadline;
+  });
+  --sleeping_;
+  if (tokens_ > 0) --tokens_;
+}
+
+void ThreadedExecutor::run(StreamState& stream) {
+  Outcome outcome;
+  try {
+    outcome = execute(stream, stream.current);
+  } catch (base::EndOfThread&) {
+    complete(stream, {ACL_ERROR_RT_INTERNAL_ERROR,
+                      "the function of task " + std::to_string(stream.current.id) + " of " +
+                          name_of(stream) + " ended its thread (pthread_exit or pthread_cancel)"});
+    throw;
+  }
+  complete(stream, std::move(outcome));
+}
+
+void ThreadedExecutor::complete(StreamState& stream, Outcome outcome) {
+  // What the task held is given back before it counts as done.
+  stream.current.body = {};
+  const Section section(*this);
+  scheduler_.complete(stream, std::move(outcome), clock::now_ns());
+}
+
+// ---- submission
+
+Admission ThreadedExecutor::submit(StreamState& stream, Task task) {
+  task.thread_id = thread_number();
+  while (true) {
+    {
+      const Section section(*this);
+      refuse_if_closed(stream);
+      const Admission admission = scheduler_.submit(stream, task, clock::now_ns());
+      if (admission != Admission::kFull) return admission;
+    }
+    wait(
+        [&] {
+          return stream.refusing.load(std::memory_order_acquire) ||
+                 stream.submitted.load(std::memory_order_relaxed) -
+                         stream.finished.load(std::memory_order_acquire) <
+                     stream.depth;
+        },
+        {&stream, nullptr, 0}, clock::kForever);
+  }
+}
+
+// ---- waits of host threads
+
+bool ThreadedExecutor::poll(Done& done, int64_t deadline_ns) const {
+  if (poll_ns_ == 0) return done();
+  const int64_t end = clock::now_ns() + poll_ns_;
+  int64_t now = 0;
+  do {
+    for (int i = 0; i < 32; ++i) {
+      if (done()) return true;
+      relax();
+    }
+    now = clock::now_ns();
+  } while (now < end && (deadline_ns == clock::kForever || now < deadline_ns));
+  return false;
+}
+
+// Runs one task that brings the waiting thread nearer to its goal; false when there is none.
+bool ThreadedExecutor::help(Awaited awaited) {
+  StreamState* stream = awaited.stream;
+  {
+    const Section section(*this);
+    if (stream == nullptr && awaited.event->gate) stream = awaited.event->gate->producer;
+    if (stream != nullptr) stream = scheduler_.blocker(*stream);
+    if (stream != nullptr && !scheduler_.take(*stream)) stream = nullptr;
+    const bool alone = workers_.load(std::memory_order_relaxed) == 0;
+    if (stream == nullptr && alone) stream = scheduler_.take();
+  }
+  if (stream == nullptr) return false;
+  run(*stream);
+  return true;
+}
+
+void ThreadedExecutor::expire_due() {
+  const Section section(*this);
+  if (scheduler_.next_deadline() != kNoDeadline) scheduler_.expire(clock::now_ns());
+}
+
+void ThreadedExecutor::sleep_until_progress(Done& done, Awaited awaited, int64_t deadline_ns) {
+  Section section(*this);
+  const int64_t expiry = scheduler_.next_deadline();
+  const bool expires_first =
+      expiry != kNoDeadline && (deadline_ns == clock::kForever || expiry < deadline_ns);
+  if (awaited.event != nullptr) ++awaited.event->waiters;
+  ++waiting_;
+  progress_.wait_until(section.lock(), expires_first ? expiry : deadline_ns, [&] {
+    if (awaited.stream != nullptr) want(*awaited.stream, awaited.number);
+    return done() || scheduler_.next_deadline() != expiry ||
+           (workers_.load(std::memory_order_relaxed) == 0 && scheduler_.runnable() > 0);
+  });
+  --waiting_;
+  if (awaited.event != nullptr) --awaited.event->waiters;
+}
+
+bool ThreadedExecutor::wait(Done done, Awaited awaited, int64_t deadline_ns) {
+  if (done()) return true;
+  const base::NoCancel uncancelled;  // what is waited for may use objects of the caller
+  while (!done()) {
+    const bool alone = workers_.load(std::memory_order_relaxed) == 0;
+    if ((deadline_ns == clock::kForever || alone) && help(awaited)) continue;
+    if (poll(done, deadline_ns)) return true;
+    if (deadline_ns != clock::kForever && clock::now_ns() >= deadline_ns) return done();
+    sleep_until_progress(done, awaited, deadline_ns);
+    expire_due();
+  }
+  return true;
+}
+
+bool ThreadedExecutor::wait_finished(StreamState& stream, uint64_t number, int64_t deadline_ns) {
+  return wait(
+      // acquire: pairs with the release of Scheduler::finish().
+      [&, number] { return stream.finished.load(std::memory_order_acquire) >= number; },
+      {&stream, nullptr, number}, deadline_ns);
+}
+
+bool ThreadedExecutor::wait_recorded(EventState& event, uint64_t record, int64_t deadline_ns) {
+  return wait([&, record] { return event.done.load(std::memory_order_acquire) >= record; },
+              {nullptr, &event, 0}, deadline_ns);
+}
+
+// ---- ends of streams
+
+void ThreadedExecutor::close(StreamState& stream) {
+  const Section section(*this);
+  stream.closed = true;
+  stream.refusing.store(true, std::memory_order_release);
+  scheduler_.effects().awaited = true;
+}
+
+void ThreadedExecutor::set_aborting(StreamState& stream, bool aborting) {
+  const Section section(*this);
+  stream.aborting = aborting;
+  stream.refusing.store(aborting || stream.closed || stream.domain->error != 0,
+                        std::memory_order_release);
+  scheduler_.effects().awaited = true;
+}
+
+void ThreadedExecutor::drop(StreamState& stream) {
+  const Section section(*this);
+  scheduler_.drop(stream, clock::now_ns());
+}
+
+bool ThreadedExecutor::wait_engines(StreamState& stream, int64_t deadline_ns) {
+  const base::NoCancel uncancelled;
+  std::unique_lock lock(mutex_);
+  ++waiting_;
+  const bool quiet = progress_.wait_until(lock, deadline_ns, [&] {
+    want(stream, 0);
+    return stream.phase != Phase::kRunning;
+  });
+  --waiting_;
+  return quiet;
+}
+
+void ThreadedExecutor::stop_on_failure(StreamState& stream) {
+  const Section section(*this);
+  scheduler_.stop_on_failure(stream);
+}
+
+void ThreadedExecutor::set_priority(StreamState& stream, uint32_t priority) {
+  const Section section(*this);
+  scheduler_.set_priority(stream, priority);
+}
+
+// ---- failures
+
+Outcome ThreadedExecutor::domain_failure(StreamState& stream) {
+  const Section section(*this);
+  return {stream.domain->error, stream.domain->text};
+}
+
+Outcome ThreadedExecutor::take_failure(StreamState& stream) {
+  // Who has seen the tasks finish (acquire) sees their failures: without any, no lock is needed.
+  if (stream.error.load(std::memory_order_relaxed) == 0 &&
+      !stream.refusing.load(std::memory_order_acquire)) {
+    return {};
+  }
+  const Section section(*this);
+  if (stream.domain->error != 0) return {stream.domain->error, stream.domain->text};
+  return {stream.error.exchange(0, std::memory_order_relaxed),
+          std::exchange(stream.error_text, {})};
+}
+
+base::Code ThreadedExecutor::peek_failure(StreamState& stream) {
+  const Section section(*this);
+  return stream.domain->error != 0 ? stream.domain->error
+                                   : stream.error.load(std::memory_order_relaxed);
+}
+
+std::string ThreadedExecutor::describe(StreamState& stream) {
+  const Section section(*this);
+  return describe_locked(stream);
+}
+
+// ---- host threads
+
+void ThreadedExecutor::run_item(HostItem item) {
+  if (item.blocked != nullptr) return run(*item.blocked);
+  run_detached(item);
+}
+
+size_t ThreadedExecutor::serve(HostQueue& queue, int64_t deadline_ns) {
+  size_t pending = 0;
+  {
+    Section section(*this);
+    queue.arrived.wait_until(section.lock(), deadline_ns,
+                             [&] { return !queue.items.empty() || queue.closed; });
+    pending = queue.items.size();
+  }
+  // One by one: a stream that is dropped meanwhile takes its item out.
+  for (size_t done = 0; done < pending; ++done) {
+    HostItem item;
+    {
+      const Section section(*this);
+      if (queue.items.empty()) return done;
+      item = std::move(queue.items.front());
+      queue.items.pop_front();
+    }
+    run_item(std::move(item));
+  }
+  return pending;
+}
+
+void ThreadedExecutor::set_closed(HostQueue& queue, bool closed) {
+  const Section section(*this);
+  queue.closed = closed;
+  queue.arrived.notify_all();
+}
+
+bool ThreadedExecutor::has_items(HostQueue& queue) {
+  const Section section(*this);
+  return !queue.items.empty();
+}
+
+// ---- process exit
+
+void ThreadedExecutor::quiesce(int64_t limit_ns) {
+  const int64_t deadline = clock::now_ns() + limit_ns;
+  std::unique_lock lock(mutex_);
+  stopping_.store(true, std::memory_order_relaxed);
+  work_.notify_all();
+  ++waiting_;
+  progress_.wait_until(lock, deadline,
+                       [&] { return workers_.load(std::memory_order_relaxed) == 0; });
+  --waiting_;
+}
+
+}  // namespace ascendrt::core

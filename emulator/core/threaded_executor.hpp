@@ -1,0 +1,88 @@
+// The threaded executor: runs what the scheduler says may run, in real time.
+// Owns: the lock around the scheduler, a small pool of workers shared by all streams and devices,
+// and every wait of a host thread for device work. Must never: hold its lock while running a task
+// or a client's function, or wait without a way out.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <string>
+
+#include "base/function.hpp"
+#include "base/mutex.hpp"
+#include "clock/clock.hpp"
+#include "core/executor.hpp"
+
+namespace ascendrt::core {
+
+// Note [Who runs tasks]
+// Workers take any task that may run. They poll briefly after their last task and then sleep. A
+// host thread that waits without a time limit helps: it runs the tasks of the stream it waits for,
+// or of the stream that this one waits for, so submit + synchronize costs no thread wake. It never
+// takes unrelated tasks, whose length would delay its return; with a time limit it does not help,
+// since a task cannot be interrupted. Without workers (no thread could be made, or the process
+// exits) the waiting threads run everything.
+class ThreadedExecutor final : public Executor {
+ public:
+  explicit ThreadedExecutor(size_t devices, uint32_t workers);
+  void attach(StreamState& stream) override;
+  void detach(StreamState& stream) override;
+  Admission submit(StreamState& stream, Task task) override;
+  bool wait_finished(StreamState& stream, uint64_t number, int64_t deadline_ns) override;
+  bool wait_recorded(EventState& event, uint64_t record, int64_t deadline_ns) override;
+  void close(StreamState& stream) override;
+  void set_aborting(StreamState& stream, bool aborting) override;
+  void drop(StreamState& stream) override;
+  bool wait_engines(StreamState& stream, int64_t deadline_ns) override;
+  void stop_on_failure(StreamState& stream) override;
+  void set_priority(StreamState& stream, uint32_t priority) override;
+  Outcome take_failure(StreamState& stream) override;
+  Outcome domain_failure(StreamState& stream) override;
+  base::Code peek_failure(StreamState& stream) override;
+  std::string describe(StreamState& stream) override;
+  size_t serve(HostQueue& queue, int64_t deadline_ns) override;
+  void set_closed(HostQueue& queue, bool closed) override;
+  bool has_items(HostQueue& queue) override;
+  void quiesce(int64_t limit_ns) override;
+
+ private:
+  class Section;
+  using Done = base::Function<bool()>;
+  // What a waiting thread waits for, to know which tasks help it.
+  struct Awaited {
+    StreamState* stream = nullptr;
+    EventState* event = nullptr;
+    uint64_t number = 0;  // of tasks finished; less does not wake the thread
+  };
+
+  void start_workers();
+  void work();
+  StreamState* next_for_worker();
+  void sleep_until_woken(std::unique_lock<base::RankedMutex>& lock);
+  uint32_t wakes_owed() const;
+
+  void run(StreamState& stream);
+  void complete(StreamState& stream, Outcome outcome);
+  void run_item(HostItem item);
+  bool wait(Done done, Awaited awaited, int64_t deadline_ns);
+  void sleep_until_progress(Done& done, Awaited awaited, int64_t deadline_ns);
+  bool help(Awaited awaited);
+  void expire_due();
+  bool poll(Done& done, int64_t deadline_ns) const;
+
+  clock::Condition work_;
+  clock::Condition progress_;
+  std::atomic<uint32_t> runnable_{0};  // copy of scheduler_.runnable() for pollers
+  std::atomic<uint32_t> workers_{0};   // threads that exist
+  const uint32_t wanted_workers_;
+  const int64_t poll_ns_;
+  bool started_ = false;
+  std::atomic<bool> stopping_{false};
+  uint32_t polling_ = 0;   // workers looking for work without the lock
+  uint32_t sleeping_ = 0;  // workers asleep
+  uint32_t tokens_ = 0;    // of them, notified but not awake yet
+  uint32_t waiting_ = 0;   // host threads asleep in wait()
+};
+
+}  // namespace ascendrt::core
