@@ -13,6 +13,7 @@
 #include "base/error.hpp"
 #include "base/log.hpp"
 #include "base/thread_end.hpp"
+#include "core/exception_info.hpp"
 #include "gen/abi.h"
 
 namespace ascendrt::core {
