@@ -9,6 +9,7 @@
 #include "core/chip.hpp"
 #include "core/context.hpp"
 #include "core/device.hpp"
+#include "core/executor.hpp"
 #include "core/runtime.hpp"
 #include "core/stream.hpp"
 #include "gen/prototypes.h"
@@ -99,6 +100,26 @@ Engine engine_of(aclrtMemcpyKind kind) {
   }
 }
 
+core::Load load_between(Place dst, Place src, uint64_t bytes) {
+  core::Load load;
+  load.bytes = bytes;
+  load.pageable = dst == Place::kPageable || src == Place::kPageable;
+  return load;
+}
+
+// Work the caller waits for. With modelled time it takes its turn on the copy engine.
+template <class F>
+void blocking(const core::Context& context, const void* dst, const void* src, uint64_t bytes,
+              F work) {
+  if (!core::time_is_modelled()) return work();
+  const Place to = memory::locate(dst).place;
+  const Place from = memory::locate(src).place;
+  const aclrtMemcpyKind kind = kind_between(to, from);
+  if (kind == ACL_MEMCPY_HOST_TO_HOST) return work();
+  core::executor().transfer(context.device().index(), engine_of(kind), "memcpy",
+                            load_between(to, from, bytes), std::move(work));
+}
+
 // Addresses are looked at when the engine gets to them, as on a card. What is wrong then is a
 // failure of the task, which the stream delivers. src: 507013 is the copy engine's failure code
 template <class F>
@@ -122,8 +143,8 @@ void copy_blocking(void* dst, size_t dest_max, const void* src, size_t count,
   check_kind(kind, ACL_MEMCPY_HOST_TO_HOST, ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE);
   check_fits(count, dest_max, "destMax");
   if (dst == src) return;
-  core::current_context();
-  memory::copy(dst, src, count);
+  const auto context = core::current_context();
+  blocking(*context, dst, src, count, [=] { memory::copy(dst, src, count); });
 }
 
 // The client may reuse the source at once: it is copied aside before the call returns.
@@ -131,7 +152,8 @@ void copy_buffered(core::Stream& stream, void* dst, const void* src, size_t coun
   const auto buffer = std::make_shared<std::vector<std::byte>>(count);
   memory::copy(buffer->data(), src, count);
   stream.submit(Engine::kHostToDevice, "memcpy",
-                task([=] { memory::copy(dst, buffer->data(), count); }));
+                task([=] { memory::copy(dst, buffer->data(), count); }),
+                load_between(Place::kDevice, Place::kPageable, count));
 }
 
 void copy_async(void* dst, size_t dest_max, const void* src, size_t count, aclrtMemcpyKind kind,
@@ -158,10 +180,11 @@ void copy_async(void* dst, size_t dest_max, const void* src, size_t count, aclrt
   const bool pageable = to == Place::kPageable || from == Place::kPageable;
   if (pageable && real != ACL_MEMCPY_DEVICE_TO_DEVICE) {
     (stream ? stream : context->default_stream())->synchronize_or_raise(kForever);
-    return memory::copy(dst, src, count);
+    return blocking(*context, dst, src, count, [=] { memory::copy(dst, src, count); });
   }
   core::in_current_context(stream)->submit(engine_of(real), "memcpy",
-                                           task([=] { memory::copy(dst, src, count); }));
+                                           task([=] { memory::copy(dst, src, count); }),
+                                           load_between(to, from, count));
 }
 
 // Arguments of both 2D forms after the shortcut for nothing to copy.
@@ -203,8 +226,9 @@ void copy_rows_blocking(void* dst, const void* src, const memory::Rows& rows,
   if ((to == Place::kDevice) == (from == Place::kDevice)) {
     refuse_direction(to, from, "host to device and back");
   }
-  core::current_context();
-  memory::copy_rows(dst, src, rows);
+  const auto context = core::current_context();
+  blocking(*context, dst, src, rows.width * rows.height,
+           [=] { memory::copy_rows(dst, src, rows); });
 }
 
 // Chips with the older scheduler (and 310B) take no null stream here, and say so before anything is
@@ -234,9 +258,11 @@ void copy_rows_async(void* dst, const void* src, const memory::Rows& rows, aclrt
   const auto queue = core::in_current_context(stream);
   if (to == Place::kPageable || from == Place::kPageable) {
     queue->synchronize_or_raise(kForever);
-    return memory::copy_rows(dst, src, rows);
+    return blocking(queue->context(), dst, src, rows.width * rows.height,
+                    [=] { memory::copy_rows(dst, src, rows); });
   }
-  queue->submit(engine_of(real), "memcpy2d", task([=] { memory::copy_rows(dst, src, rows); }));
+  queue->submit(engine_of(real), "memcpy2d", task([=] { memory::copy_rows(dst, src, rows); }),
+                load_between(to, from, rows.width * rows.height));
 }
 
 void check_fillable(const void* address) {
@@ -282,10 +308,10 @@ aclError art_emu_aclrtMemset(void* devPtr, size_t maxCount, int32_t value, size_
   return call<ApiId::aclrtMemset>([&] {
     if (count == 0) return;
     check_not_null(devPtr, "devPtr");
-    core::current_context();
+    const auto context = core::current_context();
     check_fits(count, maxCount, "maxCount");
     check_fillable(devPtr);
-    memory::fill(devPtr, value, count);
+    blocking(*context, devPtr, devPtr, count, [=] { memory::fill(devPtr, value, count); });
   });
 }
 
@@ -299,7 +325,8 @@ aclError art_emu_aclrtMemsetAsync(void* devPtr, size_t maxCount, int32_t value, 
     const auto queue = core::in_current_context(given);
     check_fillable(devPtr);
     queue->submit(Engine::kDeviceToDevice, "memset",
-                  task([=] { memory::fill(devPtr, value, count); }));
+                  task([=] { memory::fill(devPtr, value, count); }),
+                  load_between(Place::kDevice, Place::kDevice, count));
   });
 }
 

@@ -237,7 +237,7 @@ base::Ref<HostQueue> queue_of(uint64_t thread) {
 
 size_t process_reports(int64_t timeout_ms) {
   const auto self = static_cast<uint64_t>(pthread_self());
-  const int64_t deadline = clock::deadline_after_ms(timeout_ms);
+  const int64_t deadline = executor().deadline_after_ms(timeout_ms);
   if (const auto queue = queue_of(self)) {
     const size_t served = executor().serve(*queue, deadline);
     if (served > 0 || queue_of(self)) return served;

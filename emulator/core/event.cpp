@@ -164,7 +164,7 @@ IdLease Event::lease_for_record(Stream& stream) const {
   while (!lease && !stream.state().refusing.load(std::memory_order_acquire)) {
     StreamState& state = stream.state();
     const uint64_t next = state.finished.load(std::memory_order_relaxed) + 1;
-    executor().wait_finished(state, next, clock::deadline_after_ms(1));
+    executor().wait_finished(state, next, executor().deadline_after_ms(1));
     lease = IdLease(pool);
   }
   return lease;
@@ -223,7 +223,7 @@ bool Event::waits_pending() const {
 
 bool Event::synchronize(int64_t timeout_ms) const {
   const uint64_t latest = state_->latest.load(std::memory_order_acquire);
-  return executor().wait_recorded(*state_, latest, clock::deadline_after_ms(timeout_ms));
+  return executor().wait_recorded(*state_, latest, executor().deadline_after_ms(timeout_ms));
 }
 
 void Event::check_recorded() const {

@@ -38,6 +38,17 @@ std::string name_of(const StreamState& stream) {
   return "stream " + std::to_string(stream.id) + " of device " + std::to_string(stream.device);
 }
 
+void Executor::model_time(Task& /*task*/, const Load& /*load*/) {}
+
+void Executor::transfer(int32_t /*device*/, Engine /*engine*/, const char* /*name*/,
+                        const Load& /*load*/, base::Function<void()> body) {
+  body();
+}
+
+int64_t Executor::deadline_after_ms(int64_t timeout_ms) {
+  return clock::deadline_after_ms(timeout_ms);
+}
+
 Outcome Executor::execute(const StreamState& stream, Task& task) {
   Outcome outcome;
   try {
@@ -82,6 +93,8 @@ std::string Executor::describe_locked(const StreamState& stream) {
   switch (stream.phase) {
     case Phase::kIdle:
       break;
+    case Phase::kDelayed:
+      return text + ", " + current + " is not due yet";
     case Phase::kReady:
       return text + ", " + current + " waits for an engine";
     case Phase::kRunning:

@@ -53,6 +53,15 @@ class Executor {
   virtual void set_closed(HostQueue& queue, bool closed) = 0;
   virtual bool has_items(HostQueue& queue) = 0;
 
+  // Gives a task its duration, when time is modelled.
+  virtual void model_time(Task& task, const Load& load);
+  // Runs a copy the calling thread waits for; it takes its turn on the engine when time is
+  // modelled. What the body raises passes.
+  virtual void transfer(int32_t device, Engine engine, const char* name, const Load& load,
+                        base::Function<void()> body);
+  // Absolute deadline on the clock that waits go by; -1 ms gives kForever.
+  virtual int64_t deadline_after_ms(int64_t timeout_ms);
+
   // Lets the running tasks end (for at most limit_ns) and the workers with them.
   virtual void quiesce(int64_t limit_ns) = 0;
 

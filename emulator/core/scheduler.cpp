@@ -80,6 +80,9 @@ void Scheduler::count_in(StreamState& stream, Task& task) {
 Admission Scheduler::submit(StreamState& stream, Task& task, int64_t now_ns) {
   if (task.kind == TaskKind::kWait) {
     const Admission admission = admit_wait(stream, task);
+    if (admission == Admission::kNotNeeded && task.gate && task.gate->open) {
+      resume_after(stream, *task.gate);
+    }
     if (admission != Admission::kAccepted) return admission;
   }
   const uint64_t in_flight = stream.submitted.load(std::memory_order_relaxed) -
@@ -102,16 +105,18 @@ Admission Scheduler::submit(StreamState& stream, Task& task, int64_t now_ns) {
 // ---- the turn of a task
 
 bool Scheduler::start(StreamState& stream, Task&& task, int64_t now_ns) {
+  if (delay(stream, task, now_ns)) return false;
   switch (task.kind) {
     case TaskKind::kRecord:
       mark_recorded(stream, task, now_ns);
-      open(*task.gate);
+      open(*task.gate, now_ns);
       return true;
     case TaskKind::kReset:
       if (task.gate) task.gate->open = false;
       return true;
     case TaskKind::kWait:
       if (task.gate->open) {
+        resume_after(stream, *task.gate);
         leave_wait(task);
         return true;
       }
@@ -154,6 +159,46 @@ void Scheduler::settle(int64_t now_ns) {
   }
 }
 
+// ---- modelled time
+
+bool Scheduler::delay(StreamState& stream, Task& task, int64_t now_ns) {
+  const int64_t due = std::max(task.timing.release_ns, stream.resume);
+  if (due <= now_ns) return false;
+  stream.due = due;
+  stream.phase = Phase::kDelayed;
+  stream.current = std::move(task);
+  releases_.emplace(std::pair(due, stream.current.timing.order), &stream);
+  return true;
+}
+
+void Scheduler::release(int64_t now_ns) {
+  while (!releases_.empty() && releases_.begin()->first.first <= now_ns) {
+    StreamState& stream = *releases_.begin()->second;
+    releases_.erase(releases_.begin());
+    stream.phase = Phase::kIdle;
+    Task task = std::move(stream.current);
+    if (start(stream, std::move(task), now_ns)) finish(stream);
+    unsettled_.push_back(&stream);
+    settle(now_ns);
+  }
+}
+
+void Scheduler::resume_after(StreamState& stream, const Gate& gate) const {
+  if (event_latency_ns_ > 0) {
+    stream.resume = std::max(stream.resume, gate.opened_ns + event_latency_ns_);
+  }
+}
+
+int64_t Scheduler::next_release() const {
+  return releases_.empty() ? kNoDeadline : releases_.begin()->first.first;
+}
+
+void Scheduler::lift_limits() {
+  for (auto& lanes : devices_) {
+    for (Lane& lane : lanes) lane.limit = kUnlimited;
+  }
+}
+
 // ---- events
 
 void Scheduler::park(StreamState& stream, int64_t now_ns) {
@@ -174,11 +219,13 @@ void Scheduler::unpark(StreamState& stream) {
   stream.phase = Phase::kIdle;
 }
 
-void Scheduler::open(Gate& gate) {
+void Scheduler::open(Gate& gate, int64_t now_ns) {
   gate.open = true;
+  gate.opened_ns = now_ns;
   for (StreamState* stream : gate.waiters) {
     Task done = std::move(stream->current);
     unpark(*stream);
+    resume_after(*stream, gate);
     leave_wait(done);
     finish(*stream);
     unsettled_.push_back(stream);
@@ -356,7 +403,7 @@ void Scheduler::discard(const StreamState& stream, Task&& task, int64_t now_ns) 
   switch (task.kind) {
     case TaskKind::kRecord:
       mark_recorded(stream, task, now_ns);
-      if (task.event->rule != WaitRule::kLevel) open(*task.gate);
+      if (task.event->rule != WaitRule::kLevel) open(*task.gate, now_ns);
       return;
     case TaskKind::kWait:
       leave_wait(task);
@@ -376,6 +423,8 @@ bool Scheduler::discard_current(StreamState& stream, int64_t now_ns) {
   } else if (stream.phase == Phase::kWaiting) {
     std::erase(stream.current.gate->waiters, &stream);
     unpark(stream);
+  } else if (stream.phase == Phase::kDelayed) {
+    releases_.erase({stream.due, stream.current.timing.order});
   } else if (stream.phase == Phase::kHost) {
     auto& items = stream.current.host->items;
     const auto item = std::find_if(items.begin(), items.end(),

@@ -7,6 +7,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <set>
 #include <string>
 #include <utility>
@@ -33,6 +34,7 @@ struct FailureDomain : base::Counted {
 
 enum class Phase : uint8_t {
   kIdle,     // nothing queued
+  kDelayed,  // `current` is not due yet (modelled time)
   kReady,    // the head may run, waits for an engine
   kRunning,  // `current` runs
   kWaiting,  // `current` is a wait whose gate is shut
@@ -68,6 +70,8 @@ struct StreamState {
   StreamState* previous = nullptr;
   StreamState* next = nullptr;
   int64_t deadline = kNoDeadline;
+  int64_t due = 0;     // while delayed
+  int64_t resume = 0;  // nothing starts before: the event that let it go on needs time to arrive
 };
 
 // One engine of one device.
@@ -145,6 +149,14 @@ class Scheduler {
   void expire(int64_t now_ns);
   int64_t next_deadline() const;
 
+  // Modelled time. Takes up the tasks that have become due.
+  void release(int64_t now_ns);
+  int64_t next_release() const;
+  // The driver counts engines itself: take() hands out every task whose turn it is.
+  void lift_limits();
+  // From the record of an event to what waits for it.
+  void set_event_latency(int64_t latency_ns) { event_latency_ns_ = latency_ns; }
+
   // Drops what is queued and a wait in progress. A task that runs goes on.
   void drop(StreamState& stream, int64_t now_ns);
   // Sets ACL_STOP_ON_FAILURE for the stream's context.
@@ -164,9 +176,11 @@ class Scheduler {
   void advance(StreamState& stream, int64_t now_ns);
   void settle(int64_t now_ns);
 
+  bool delay(StreamState& stream, Task& task, int64_t now_ns);
+  void resume_after(StreamState& stream, const Gate& gate) const;
   void park(StreamState& stream, int64_t now_ns);
   void unpark(StreamState& stream);
-  void open(Gate& gate);
+  void open(Gate& gate, int64_t now_ns);
   void mark_recorded(const StreamState& stream, const Task& task, int64_t now_ns);
   void leave_wait(Task& task);
 
@@ -184,6 +198,8 @@ class Scheduler {
   std::vector<std::array<Lane, kEngines>> devices_;
   std::vector<StreamState*> unsettled_;  // idle streams whose next task is to be looked at
   std::set<std::pair<int64_t, StreamState*>> deadlines_;
+  std::map<std::pair<int64_t, uint64_t>, StreamState*> releases_;  // by time and order
+  int64_t event_latency_ns_ = 0;
   uint32_t runnable_ = 0;
   size_t next_lane_ = 0;
   Effects effects_;

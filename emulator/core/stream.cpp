@@ -115,7 +115,7 @@ base::Ref<Stream> Stream::create(const base::Ref<Context>& context, uint32_t pri
   return stream;
 }
 
-void Stream::submit(Engine engine, const char* name, TaskBody body) {
+void Stream::submit(Engine engine, const char* name, TaskBody body, const Load& load) {
   if (engine == Engine::kHost) {
     launch_host_function(*this, name, std::move(body));
     return;
@@ -124,17 +124,19 @@ void Stream::submit(Engine engine, const char* name, TaskBody body) {
   task.engine = engine;
   task.name = name;
   task.body = std::move(body);
+  if (time_is_modelled()) executor().model_time(task, load);
   executor().submit(*state_, std::move(task));
 }
 
 base::Code Stream::synchronize(int64_t timeout_ms) {
   const uint64_t number = state_->submitted.load(std::memory_order_relaxed);
-  return finish_up_to(*state_, number, timeout_ms, clock::deadline_after_ms(timeout_ms)).code;
+  return finish_up_to(*state_, number, timeout_ms, executor().deadline_after_ms(timeout_ms)).code;
 }
 
 void Stream::synchronize_or_raise(int64_t timeout_ms) {
   const uint64_t number = state_->submitted.load(std::memory_order_relaxed);
-  raise_if_failed(finish_up_to(*state_, number, timeout_ms, clock::deadline_after_ms(timeout_ms)));
+  raise_if_failed(
+      finish_up_to(*state_, number, timeout_ms, executor().deadline_after_ms(timeout_ms)));
 }
 
 void Stream::check_context_failure() const {
@@ -155,7 +157,7 @@ void Stream::abort() {
   Executor& executor = core::executor();
   executor.set_aborting(*state_, true);
   executor.drop(*state_);
-  const bool quiet = executor.wait_engines(*state_, clock::deadline_after_ms(kEndLimitMs));
+  const bool quiet = executor.wait_engines(*state_, executor.deadline_after_ms(kEndLimitMs));
   const std::string doing = quiet ? std::string() : executor.describe(*state_);
   executor.set_aborting(*state_, false);
   if (!quiet) {
@@ -172,7 +174,7 @@ void Stream::shut_down(bool wait) {
     executor.wait_finished(*state_, number, kForever);
   }
   executor.drop(*state_);
-  executor.wait_engines(*state_, clock::deadline_after_ms(kEndLimitMs));
+  executor.wait_engines(*state_, executor.deadline_after_ms(kEndLimitMs));
   if (ended_.exchange(true, std::memory_order_acq_rel)) return;
   executor.detach(*state_);
   forget_bindings(*this);
@@ -259,7 +261,7 @@ void synchronize_context(int64_t timeout_ms) {
     }
   }
   if (!streams.empty()) streams.back()->check_context_failure();
-  const int64_t deadline = clock::deadline_after_ms(timeout_ms);
+  const int64_t deadline = executor().deadline_after_ms(timeout_ms);
   Outcome first;
   for (const auto& stream : streams) {
     StreamState& state = stream->state();

@@ -10,6 +10,7 @@
 #include "base/function.hpp"
 #include "base/handle.hpp"
 #include "base/ref.hpp"
+#include "core/load.hpp"
 
 namespace ascendrt::core {
 
@@ -62,7 +63,7 @@ class Stream : public base::Object {
   // queue is full. The body keeps alive (by Ref) whatever it touches. Raises 107017 when the stream
   // was shut down meanwhile, 107023 while it is aborted, the failure's code when its context
   // stopped on a failure.
-  void submit(Engine engine, const char* name, TaskBody body);
+  void submit(Engine engine, const char* name, TaskBody body, const Load& load = {});
 
   // Waits until everything submitted before is done. Returns 0, the failure, or 507046 when
   // timeout_ms

@@ -23,6 +23,7 @@ struct Gate : base::Counted {
   bool open = false;
   // The stream whose queue holds the (latest) record that will open it; null when none is queued.
   StreamState* producer = nullptr;
+  int64_t opened_ns = 0;
   uint32_t pending_waits = 0;  // wait tasks queued on it
   IdLease lease;               // hardware event id, while the record or a wait is in flight
   std::vector<StreamState*> waiters;
@@ -50,6 +51,15 @@ struct EventState : base::Counted {
 
 enum class TaskKind : uint8_t { kBody, kHost, kHostDetached, kRecord, kWait, kReset };
 
+// What the modelled clock knows of a task; all zero in real time.
+struct Timing {
+  int64_t release_ns = 0;   // not before: the moment of the submitting thread
+  int64_t duration_ns = 0;  // on its engine
+  uint64_t order = 0;       // of submission, between tasks that are due at one moment
+  uint32_t cores = 0;
+  const char* label = nullptr;  // name of the operator, lives as long as the process
+};
+
 struct Task {
   TaskKind kind = TaskKind::kBody;
   Engine engine = Engine::kNone;
@@ -62,6 +72,7 @@ struct Task {
   base::Ref<Gate> gate;
   base::Ref<HostQueue> host;
   TaskBody body;
+  Timing timing;
 };
 
 // First in, first out; grows to the power of two that holds what is queued.

@@ -12,6 +12,7 @@
 #include "core/device.hpp"
 #include "memory/memory.hpp"
 #include "model/om_container.hpp"
+#include "model/types.hpp"
 
 namespace ascendrt::model {
 namespace {
@@ -44,6 +45,27 @@ core::Engine engine_of(const Step& step) {
   const std::string_view type = step.type;
   const bool cube = type == "Conv2D" || type.find("MatMul") != std::string_view::npos;
   return cube ? core::Engine::kCube : core::Engine::kVector;
+}
+
+// The kernel as the modelled clock sees it: multiplications and additions of cube ops count as two.
+core::Load load_of(const Step& step) {
+  core::Load load;
+  const bool cube = engine_of(step) == core::Engine::kCube;
+  load.flops = static_cast<double>(step.operations) * (cube ? 2 : 1);
+  load.label = step.name.c_str();
+  load.rate = core::Rate::kVector;
+  for (const auto* values : {&step.inputs, &step.outputs}) {
+    for (const Value& value : *values) {
+      if (value.place.home == Place::Home::kNone) continue;
+      load.bytes +=
+          static_cast<uint64_t>(value.type.shape.elements()) * dtype_size(value.type.dtype);
+    }
+  }
+  if (!cube) return load;
+  const auto dtype = step.outputs.empty() ? ACL_FLOAT : step.outputs[0].type.dtype;
+  load.rate = dtype == ACL_FLOAT ? core::Rate::kFp32 : core::Rate::kFp16;
+  if (dtype == ACL_INT32 || dtype == ACL_INT8) load.rate = core::Rate::kInt8;
+  return load;
 }
 
 }  // namespace
@@ -240,16 +262,20 @@ void DeviceModel::queue(core::Stream& stream, const ExecutionPtr& execution) {
   const std::lock_guard lock(submit_mutex_);
   turn_->wait(stream, 0);
   try {
-    stream.submit(core::Engine::kVector, "ModelInput",
+    // Not work of the device: views of the buffers, and copies that other layouts need.
+    stream.submit(core::Engine::kNone, "ModelInput",
                   [this, execution] { return execution->guard([&] { begin(*execution); }); });
     for (size_t i = 0; i < program_.steps().size(); ++i) {
       const Step& step = program_.steps()[i];
-      stream.submit(engine_of(step), step.type, [this, execution, i] {
-        return execution->guard(
-            [&] { program_.run_step(execution->frame, i, workers_for(program_.steps()[i])); });
-      });
+      stream.submit(
+          engine_of(step), step.type,
+          [this, execution, i] {
+            return execution->guard(
+                [&] { program_.run_step(execution->frame, i, workers_for(program_.steps()[i])); });
+          },
+          core::time_is_modelled() ? load_of(step) : core::Load{});
     }
-    stream.submit(core::Engine::kVector, "ModelOutput",
+    stream.submit(core::Engine::kNone, "ModelOutput",
                   [this, execution] { return execution->guard([&] { end(*execution); }); });
   } catch (...) {
     // What is queued does nothing any more; the mark behind it still keeps the turns in order,

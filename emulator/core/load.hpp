@@ -1,0 +1,25 @@
+// What a task asks of its engine, as far as the modelled clock needs to know (core/cost.hpp turns
+// it into a duration). Owns: the data only. Must never: cost anything in real time.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace ascendrt::core {
+
+enum class Rate : uint8_t { kFp16, kFp32, kInt8, kVector };
+
+struct Load {
+  uint64_t bytes = 0;  // moved by a copy, or read and written by a kernel
+  double flops = 0;    // of a kernel; of Rate::kVector: element operations
+  Rate rate = Rate::kVector;
+  bool pageable = false;        // a copy from or to host memory that is not pinned
+  uint32_t cores = 0;           // blocks of a kernel; 0: as many as its work fills
+  const char* label = nullptr;  // name of the operator, for settings and traces; copied
+};
+
+// Set once, when the executor is made: ASCENDRT_CLOCK is virtual or paced.
+inline std::atomic<bool> g_modelled_time{false};
+inline bool time_is_modelled() { return g_modelled_time.load(std::memory_order_relaxed); }
+
+}  // namespace ascendrt::core
