@@ -10,8 +10,11 @@ Keys, beyond what their names say:
   emu               full | partial | stub | absent, see the coverage page
   linked            known binaries that need the name at load time
   out               parameters through which the function answers
-  acl               name(s) of the call in the Python module of the vendor (below `acl.`)
-  waits             the call may block until work is done
+  acl               call(s) of the vendor's Python module `acl`, in the notation of pyacl.py
+  by_hand           the C of these calls is written by hand (true: all of the row)
+  acl_text          "python": a bad argument raises CPython's own text, not the module's
+  waits             the call may block until work is done; a call that submits may wait for room
+  slow              the call takes long without waiting: Python lets other threads run meanwhile
 """
 
 from __future__ import annotations
@@ -19,9 +22,11 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
+
+import pyacl
 
 ABI_DIR = Path(__file__).resolve().parent
 EMU_STATES = ("full", "partial", "stub", "absent")
@@ -113,6 +118,18 @@ class Param:
 
 
 @dataclass(frozen=True)
+class PythonCall:
+    """A function of the Python module `acl`."""
+
+    call: pyacl.Call
+    by_hand: bool
+    python_text: bool
+    releases_gil: bool
+    source: str
+    function: Function | None = None  # None: nothing of the ABI stands behind it
+
+
+@dataclass(frozen=True)
 class Function:
     name: str
     ret: str
@@ -125,12 +142,17 @@ class Function:
     tier: int
     linked: tuple[str, ...]
     out: tuple[str, ...]
-    acl: tuple[str, ...]
+    python_calls: tuple[PythonCall, ...]
     waits: bool
     deprecated: bool
     torch_npu: str | None
     note: str
     source: str
+
+    @property
+    def acl(self) -> tuple[str, ...]:
+        """Names in the Python module."""
+        return tuple(c.call.name for c in self.python_calls)
 
     @property
     def exported(self) -> bool:
@@ -211,6 +233,13 @@ class Model:
     codes: tuple[Code, ...]
     libs: tuple[Library, ...]
     socs: tuple[Soc, ...]
+    pure_calls: tuple[PythonCall, ...]  # of the Python module, with no function behind them
+    absent_calls: tuple[str, ...]  # what the vendor's Python module has and ours has not
+
+    def python_calls(self) -> tuple[PythonCall, ...]:
+        """Everything in the Python module `acl`, by name."""
+        with_function = [replace(c, function=f) for f in self.functions for c in f.python_calls]
+        return tuple(sorted((*with_function, *self.pure_calls), key=lambda c: c.call.name))
 
     def column(self, lib: Library) -> tuple[Function, ...]:
         """The C functions that lib<name>.so exports, in name order."""
@@ -274,6 +303,23 @@ def _names(value: str | list[str] | None) -> tuple[str, ...]:
     return (value,) if isinstance(value, str) else tuple(value)
 
 
+def _python_calls(row: Table) -> tuple[PythonCall, ...]:
+    by_hand = row.get("by_hand", False)
+    found = []
+    for line in _names(row.get("acl")):
+        call = pyacl.parse(line)
+        found.append(
+            PythonCall(
+                call,
+                by_hand=call.needs_hand or by_hand is True or call.name in _names(by_hand or None),
+                python_text=row.get("acl_text") == "python",
+                releases_gil=row.get("waits", False) or row.get("slow", False),
+                source=row["source"],
+            )
+        )
+    return tuple(found)
+
+
 def _function(name: str, row: Table, header: str) -> Function:
     match = re.fullmatch(r"(.+?) \((.*)\)", row["sig"])
     if match is None:
@@ -291,7 +337,7 @@ def _function(name: str, row: Table, header: str) -> Function:
         tier=row["tier"],
         linked=_names(row.get("linked")),
         out=_names(row.get("out")),
-        acl=_names(row.get("acl")),
+        python_calls=_python_calls(row),
         waits=row.get("waits", False),
         deprecated=row.get("deprecated", False),
         torch_npu=row.get("torch_npu"),
@@ -403,6 +449,12 @@ def _check_unique(model: Model) -> None:
     for function in model.functions:
         if function.lib not in known:
             raise AbiError(f"fn.{function.name}: libs.toml has no library {function.lib!r}")
+    calls = [c.call.name for c in model.python_calls()]
+    doubles = {name for name in calls if calls.count(name) > 1} | set(calls) & set(
+        model.absent_calls
+    )
+    if doubles:
+        raise AbiError(f"acl: named twice: {sorted(doubles)}")
 
 
 def load(folder: Path = ABI_DIR) -> Model:
@@ -426,6 +478,12 @@ def load(folder: Path = ABI_DIR) -> Model:
         codes=tuple(_codes(special["codes"], rows.consts)),
         libs=_libs(special["libs"]),
         socs=_socs(special["soc"]),
+        pure_calls=tuple(c for r in special["pyacl"]["call"].values() for c in _python_calls(r)),
+        absent_calls=tuple(
+            f"{module}.{name}"
+            for module, names in special["pyacl"]["absent"].items()
+            for name in names
+        ),
     )
     _check_unique(model)
     return model
