@@ -103,38 +103,8 @@ aclError art_emu_aclrtBinaryGetFunction(const aclrtBinHandle binHandle, const ch
 aclError art_emu_aclrtBinaryLoadFromData(const void *data, size_t length, const aclrtBinaryLoadOptions *options, aclrtBinHandle *binHandle) {
   return abi::stub_status(ApiId::aclrtBinaryLoadFromData);
 }
-aclError art_emu_aclrtDeviceGetBareTgid(int32_t *pid) {
-  return abi::stub_status(ApiId::aclrtDeviceGetBareTgid);
-}
-aclError art_emu_aclrtFreePhysical(aclrtDrvMemHandle handle) {
-  return abi::stub_status(ApiId::aclrtFreePhysical);
-}
 aclError art_emu_aclrtGetFunctionAddr(aclrtFuncHandle funcHandle, void **aicAddr, void **aivAddr) {
   return abi::stub_status(ApiId::aclrtGetFunctionAddr);
-}
-aclError art_emu_aclrtMallocPhysical(aclrtDrvMemHandle *handle, size_t size, const aclrtPhysicalMemProp *prop, uint64_t flags) {
-  return abi::stub_status(ApiId::aclrtMallocPhysical);
-}
-aclError art_emu_aclrtMapMem(void *virPtr, size_t size, size_t offset, aclrtDrvMemHandle handle, uint64_t flags) {
-  return abi::stub_status(ApiId::aclrtMapMem);
-}
-aclError art_emu_aclrtMemExportToShareableHandle(aclrtDrvMemHandle handle, aclrtMemHandleType handleType, uint64_t flags, uint64_t *shareableHandle) {
-  return abi::stub_status(ApiId::aclrtMemExportToShareableHandle);
-}
-aclError art_emu_aclrtMemImportFromShareableHandle(uint64_t shareableHandle, int32_t deviceId, aclrtDrvMemHandle *handle) {
-  return abi::stub_status(ApiId::aclrtMemImportFromShareableHandle);
-}
-aclError art_emu_aclrtMemSetPidToShareableHandle(uint64_t shareableHandle, int32_t *pid, size_t pidNum) {
-  return abi::stub_status(ApiId::aclrtMemSetPidToShareableHandle);
-}
-aclError art_emu_aclrtReleaseMemAddress(void *virPtr) {
-  return abi::stub_status(ApiId::aclrtReleaseMemAddress);
-}
-aclError art_emu_aclrtReserveMemAddress(void **virPtr, size_t size, size_t alignment, void *expectPtr, uint64_t flags) {
-  return abi::stub_status(ApiId::aclrtReserveMemAddress);
-}
-aclError art_emu_aclrtUnmapMem(void *virPtr) {
-  return abi::stub_status(ApiId::aclrtUnmapMem);
 }
 acltdtChannelHandle *art_emu_acltdtCreateChannelWithCapacity(uint32_t deviceId, const char *name, size_t capacity) {
   abi::stub_called(ApiId::acltdtCreateChannelWithCapacity);

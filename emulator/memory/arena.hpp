@@ -64,6 +64,7 @@ class Arena final : private Heap::Backing {
   Pages pages_at(uint64_t offset) const { return static_cast<Pages>(heap_.tag_of(offset)); }
   uint64_t touched_bytes() const;
   const Setup& setup() const { return setup_; }
+  int file() const { return file_; }
   void trim() { heap_.trim(); }
 
  private:

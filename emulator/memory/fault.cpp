@@ -11,6 +11,7 @@
 
 #include "base/handle.hpp"
 #include "memory/machine.hpp"
+#include "memory/virtual.hpp"
 
 namespace ascendrt::memory {
 namespace {
@@ -93,6 +94,17 @@ void report_pinned(const Pinned& pinned, const void* pointer) {
   line.print();
 }
 
+void report_reserved(const void* pointer) {
+  Line line;
+  line.text("ascendrt: the host touched reserved addresses (aclrtReserveMemAddress) at ");
+  line.address(reinterpret_cast<uintptr_t>(pointer));
+  line.text(
+      ". Device memory that is mapped there cannot be dereferenced: copy with aclrtMemcpy, or "
+      "allow "
+      "the host with aclrtMemSetAccess.");
+  line.print();
+}
+
 void report_handle(const void* pointer) {
   Line line;
   line.text("ascendrt: the program dereferenced ").address(reinterpret_cast<uintptr_t>(pointer));
@@ -110,6 +122,9 @@ void report(const void* address) {
     }
     const Pinned* pinned = machine->pinned_or_null();
     if (pinned != nullptr && pinned->in_range(address)) return report_pinned(*pinned, address);
+  }
+  if (const Virtual* reserved = virtual_memory_or_null(); reserved && reserved->holds(address)) {
+    return report_reserved(address);
   }
   if (base::handles().in_window(address)) report_handle(address);
 }

@@ -12,12 +12,14 @@
 #include "memory/memory.hpp"
 #include "memory/os.hpp"
 #include "memory/text.hpp"
+#include "memory/virtual.hpp"
 
 namespace ascendrt::memory {
 namespace {
 
 constexpr uint64_t kDeviceBytesMin = 2ULL << 20;
 constexpr uint64_t kDeviceBytesMax = 1ULL << 40;
+constexpr uint64_t kWatchFrom = 65536;  // smaller ranges are not worth it
 constexpr uint64_t kWindowAlignment = 2ULL << 20;
 
 std::atomic<Machine*> g_machine{nullptr};
@@ -114,8 +116,28 @@ Ledger& Machine::ledger() {
   return *ledger_;
 }
 
+void Machine::charge(int32_t device, Pages kind, uint64_t bytes) {
+  check_device(device);
+  budget_.admit(bytes);
+  Ledger& shared = ledger();
+  if (shared.charge(static_cast<uint32_t>(device), kind, bytes, setup_.device_bytes)) return;
+  const uint64_t used = shared.used(static_cast<uint32_t>(device)).total();
+  base::fail(ACL_ERROR_RT_MEMORY_ALLOCATION,
+             "device " + std::to_string(device) + " has no room for " + size_text(bytes) + ": " +
+                 size_text(setup_.device_bytes - std::min(used, setup_.device_bytes)) + " of " +
+                 size_text(setup_.device_bytes) +
+                 " are free; free device memory, or emulate a larger device with "
+                 "ASCENDRT_HBM_SIZE");
+}
+
+void Machine::watch(const std::byte* start, uint64_t bytes) {
+  if (bytes < kWatchFrom || budget_.spend(bytes)) return;
+  budget_.meter(bytes, [&] { return os::untouched_bytes(start, bytes); });
+}
+
 uint64_t Machine::touched_bytes() const {
   uint64_t bytes = 0;
+  if (const Virtual* reserved = virtual_memory_or_null()) bytes += reserved->touched_bytes();
   for (const auto& slot : arenas_) {
     if (const Arena* arena = slot.load(std::memory_order_acquire)) bytes += arena->touched_bytes();
   }

@@ -55,6 +55,11 @@ class Machine {
   Pinned* pinned_or_null() const { return pinned_.load(std::memory_order_acquire); }
   Pinned& pinned();
   Ledger& ledger();
+  // Takes capacity of a device for memory outside its arena; raises 207001. The ledger takes it
+  // back.
+  void charge(int32_t device, Pages kind, uint64_t bytes);
+  // An engine is about to use these bytes: watches what the host can give, see Note [Host budget].
+  void watch(const std::byte* start, uint64_t bytes);
 
   void set_peer(int32_t device, int32_t peer, bool enabled);
   bool peer(int32_t device, int32_t peer) const;

@@ -7,6 +7,7 @@
 #include "memory/machine.hpp"
 #include "memory/os.hpp"
 #include "memory/text.hpp"
+#include "memory/virtual.hpp"
 
 namespace ascendrt::memory {
 namespace {
@@ -82,6 +83,9 @@ Location locate(const void* address) {
   const Machine* all = machine_or_null();
   if (all == nullptr) return {};
   if (const int32_t device = all->device_of(address); device >= 0) return {Place::kDevice, device};
+  if (const Virtual* reserved = virtual_memory_or_null(); reserved && reserved->holds(address)) {
+    return reserved->locate(address);
+  }
   const Pinned* pinned = all->pinned_or_null();
   if (pinned == nullptr) return {};
   if (pinned->in_range(address)) {
@@ -98,6 +102,9 @@ void* allocate_device(int32_t device, uint64_t size_bytes, aclrtMemMallocPolicy 
 void free_device(void* address) { arena_of(address).free(static_cast<std::byte*>(address)); }
 
 Allocation find_device(const void* address) {
+  if (const Virtual* reserved = virtual_memory_or_null(); reserved && reserved->holds(address)) {
+    return reserved->find(address);
+  }
   const auto* at = static_cast<const std::byte*>(address);
   Arena& arena = arena_of(address);
   const Found found = arena.find(at);
@@ -107,6 +114,18 @@ Allocation find_device(const void* address) {
   const bool huge = arena.pages_at(found.block.offset) == Pages::kHuge;
   return {arena.setup().client + found.block.offset, found.block.bytes,
           huge ? kHugePage : kNormalPage};
+}
+
+Allocation find_block(const void* address) {
+  const Pinned* pinned = machine().pinned_or_null();
+  if (pinned == nullptr || !pinned->in_range(address)) return find_device(address);
+  const Found found = pinned->find(address);
+  if (found.state != BlockState::kLive) {
+    base::fail(ACL_ERROR_RT_PARAM_INVALID,
+               describe(pinned->start(), static_cast<const std::byte*>(address), found));
+  }
+  return {const_cast<std::byte*>(pinned->start()) + found.block.offset, found.block.bytes,
+          kNormalPage};
 }
 
 void* allocate_pinned(uint64_t size_bytes) { return machine().pinned().allocate(size_bytes); }
@@ -132,6 +151,9 @@ void* view(const void* address, uint64_t size_bytes) {
     Arena* arena = all->arena_or_null(device);
     if (arena == nullptr) arena = &arena_of(address);  // raises
     return arena->view(static_cast<const std::byte*>(address), size_bytes);
+  }
+  if (const Virtual* reserved = virtual_memory_or_null(); reserved && reserved->holds(address)) {
+    return reserved->view(address, size_bytes);
   }
   if (base::handles().in_window(address)) {
     base::fail(ACL_ERROR_RT_PARAM_INVALID,

@@ -62,6 +62,8 @@ struct Allocation {
   uint64_t page_bytes = 0;  // of the pages behind it: 4 KiB or 2 MiB
 };
 Allocation find_device(const void* address);
+// The same for all memory of the runtime, pinned blocks included.
+Allocation find_block(const void* address);
 
 // Host memory for engines, aligned to 512 bytes. Raises 207001.
 void* allocate_pinned(uint64_t size_bytes);

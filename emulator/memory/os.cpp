@@ -64,6 +64,14 @@ std::byte* reserve(uint64_t bytes, uint64_t alignment) {
   return start + skip;
 }
 
+std::byte* reserve_at(void* place, uint64_t bytes) {
+  void* raw = mmap(place, bytes, PROT_NONE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+  if (raw == place) return static_cast<std::byte*>(raw);
+  if (raw != MAP_FAILED) munmap(raw, bytes);  // a kernel that does not know the flag
+  return nullptr;
+}
+
 void unmap(void* start, uint64_t bytes) { munmap(start, bytes); }
 
 void* reserve_table(uint64_t bytes) {
@@ -88,6 +96,7 @@ int make_memory_file(const char* name, uint64_t bytes) {
     errno = code;
     refuse("size a memory file", bytes, kSmaller);
   }
+  fchmod(file, 0600);
   // A peer that is given the file later cannot shrink it under our feet. Old kernels lack seals.
   fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW);
   return file;
@@ -98,6 +107,35 @@ void map_file(int file, std::byte* at, uint64_t bytes) {
       mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, file, 0);
   if (mapped == MAP_FAILED) refuse("map device memory", bytes, kSmaller);
   madvise(at, bytes, MADV_DONTDUMP);
+}
+
+namespace {
+
+int protection(Access access) {
+  if (access == Access::kNone) return PROT_NONE;
+  return access == Access::kRead ? PROT_READ : PROT_READ | PROT_WRITE;
+}
+
+}  // namespace
+
+void map_file_part(int file, uint64_t offset, std::byte* at, uint64_t bytes, Access access) {
+  const uint64_t size = file_bytes(file);
+  const uint64_t part = std::min(bytes, size - std::min(size, offset));
+  const void* mapped = mmap(at, part, protection(access), MAP_SHARED | MAP_FIXED | MAP_NORESERVE,
+                            file, static_cast<off_t>(offset));
+  if (mapped == MAP_FAILED) refuse("map physical memory", bytes, kSmaller);
+  madvise(at, part, MADV_DONTDUMP);
+}
+
+void map_nothing(std::byte* at, uint64_t bytes, Access access) {
+  [[maybe_unused]] const void* same_place =
+      mmap(at, bytes, protection(access), MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED,
+           -1, 0);
+}
+
+uint64_t file_bytes(int file) {
+  struct stat status{};
+  return fstat(file, &status) == 0 ? static_cast<uint64_t>(status.st_size) : 0;
 }
 
 uint64_t touched_bytes(int file) {

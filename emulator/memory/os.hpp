@@ -9,7 +9,7 @@
 
 namespace ascendrt::memory::os {
 
-enum class Access : uint8_t { kNone, kReadWrite };
+enum class Access : uint8_t { kNone, kRead, kReadWrite };
 
 // Pages of this layer: the host's page size, at least 4 KiB (16 and 64 KiB exist on aarch64).
 unsigned page_shift();
@@ -20,6 +20,8 @@ uint64_t host_memory_bytes();
 
 // Reserves an address range without access; nothing is committed. alignment is a power of two.
 std::byte* reserve(uint64_t bytes, uint64_t alignment);
+// The same at a place; null when something is there already.
+std::byte* reserve_at(void* place, uint64_t bytes);
 void unmap(void* start, uint64_t bytes);
 
 // Zeroed memory of the process for tables that are mostly never touched.
@@ -29,6 +31,12 @@ void* reserve_table(uint64_t bytes);
 int make_memory_file(const char* name, uint64_t bytes);
 // Maps a memory file over a reserved range. A core dump leaves it out.
 void map_file(int file, std::byte* at, uint64_t bytes);
+// Maps a part of a memory file over a reserved range; the offset is a multiple of the page. Pages
+// past the end of the file stay as they were.
+void map_file_part(int file, uint64_t offset, std::byte* at, uint64_t bytes, Access access);
+// Puts private zero pages over a part of a reserved range.
+void map_nothing(std::byte* at, uint64_t bytes, Access access);
+uint64_t file_bytes(int file);
 // Bytes of the file that occupy host memory.
 uint64_t touched_bytes(int file);
 // Gives the whole pages inside [offset, offset + bytes) back; they read as zero afterwards.
