@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstring>
 #include <new>
 #include <type_traits>
 #include <utility>
@@ -43,36 +44,46 @@ class Function<R(Args...)> {
   R operator()(Args... args) { return ops_->call(storage_, std::forward<Args>(args)...); }
 
  private:
-  static constexpr size_t kInlineBytes = 64;
+  static constexpr size_t kInlineBytes = 48;
   struct Ops {
     R (*call)(void*, Args&&...);
-    void (*move)(void* to, void* from);  // moves and destroys the source
-    void (*destroy)(void*);
+    void (*move)(void* to, void* from);  // moves and destroys the source; null: copy the bytes
+    void (*destroy)(void*);              // null: nothing to do
   };
   template <class F>
-  static constexpr Ops kInline = {[](void* s, Args&&... args) -> R {
-                                    return (*static_cast<F*>(s))(std::forward<Args>(args)...);
-                                  },
-                                  [](void* to, void* from) {
-                                    new (to) F(std::move(*static_cast<F*>(from)));
-                                    static_cast<F*>(from)->~F();
-                                  },
-                                  [](void* s) { static_cast<F*>(s)->~F(); }};
+  static R call_inline(void* s, Args&&... args) {
+    return (*static_cast<F*>(s))(std::forward<Args>(args)...);
+  }
   template <class F>
-  static constexpr Ops kHeap = {
-      [](void* s, Args&&... args) -> R {
-        return (**static_cast<F**>(s))(std::forward<Args>(args)...);
-      },
-      [](void* to, void* from) { *static_cast<F**>(to) = *static_cast<F**>(from); },
-      [](void* s) { delete *static_cast<F**>(s); }};
+  static constexpr Ops inline_ops() {
+    if constexpr (std::is_trivially_copyable_v<F>) return {call_inline<F>, nullptr, nullptr};
+    return {call_inline<F>,
+            [](void* to, void* from) {
+              new (to) F(std::move(*static_cast<F*>(from)));
+              static_cast<F*>(from)->~F();
+            },
+            [](void* s) { static_cast<F*>(s)->~F(); }};
+  }
+  template <class F>
+  static constexpr Ops kInline = inline_ops<F>();
+  template <class F>
+  static constexpr Ops kHeap = {[](void* s, Args&&... args) -> R {
+                                  return (**static_cast<F**>(s))(std::forward<Args>(args)...);
+                                },
+                                nullptr, [](void* s) { delete *static_cast<F**>(s); }};
 
   void take(Function& other) {
     if (other.ops_ == nullptr) return;
-    other.ops_->move(storage_, other.storage_);
+    if (other.ops_->move == nullptr) {
+      std::memcpy(storage_, other.storage_, kInlineBytes);
+    } else {
+      other.ops_->move(storage_, other.storage_);
+    }
     ops_ = std::exchange(other.ops_, nullptr);
   }
   void reset() {
-    if (ops_ != nullptr) std::exchange(ops_, nullptr)->destroy(storage_);
+    const Ops* ops = std::exchange(ops_, nullptr);
+    if (ops != nullptr && ops->destroy != nullptr) ops->destroy(storage_);
   }
 
   alignas(std::max_align_t) std::byte storage_[kInlineBytes];

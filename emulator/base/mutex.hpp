@@ -1,9 +1,11 @@
 // Ranked mutexes: locks are taken in rising rank only. Debug builds check it.
-// Owns: the rank list. Must never: be held while running a kernel, a user callback, or waiting.
+// Owns: the lock word and the rank list. Must never: be held while running a kernel, a user
+// callback, or waiting.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
-#include <mutex>
+#include <mutex>  // lock_guard and unique_lock, for those who include this
 
 #ifndef NDEBUG
 #include <cstdio>
@@ -25,25 +27,58 @@ enum class Rank : uint8_t {
   kLeaf
 };
 
+// Tells the processor that this thread only looks again.
+inline void relax() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+// Locks are held for nanoseconds: who finds one taken looks a few times more before it sleeps, and
+// taking and giving a free one are an atomic instruction each.
 class RankedMutex {
  public:
   explicit RankedMutex(Rank rank) : rank_(rank) {}
+  RankedMutex(const RankedMutex&) = delete;
+  RankedMutex& operator=(const RankedMutex&) = delete;
 
   void lock() {
-    mutex_.lock();
+    if (!take()) wait();
     enter();
   }
   bool try_lock() {
-    if (!mutex_.try_lock()) return false;
+    if (!take()) return false;
     enter();
     return true;
   }
   void unlock() {
     leave();
-    mutex_.unlock();
+    if (word_.exchange(kFree, std::memory_order_release) == kAwaited) word_.notify_one();
   }
 
  private:
+  static constexpr uint32_t kFree = 0;
+  static constexpr uint32_t kTaken = 1;
+  static constexpr uint32_t kAwaited = 2;  // taken, and a thread may sleep for it
+  static constexpr int kTries = 100;
+
+  bool take() {
+    uint32_t expected = kFree;
+    return word_.compare_exchange_strong(expected, kTaken, std::memory_order_acquire,
+                                         std::memory_order_relaxed);
+  }
+  void wait() {
+    for (int tries = 0; tries < kTries; ++tries) {
+      relax();
+      if (word_.load(std::memory_order_relaxed) == kFree && take()) return;
+    }
+    while (word_.exchange(kAwaited, std::memory_order_acquire) != kFree) {
+      word_.wait(kAwaited, std::memory_order_relaxed);
+    }
+  }
+
 #ifdef NDEBUG
   void enter() { static_cast<void>(rank_); }  // debug builds check it
   void leave() {}
@@ -66,7 +101,7 @@ class RankedMutex {
   void leave() { held() &= ~(1U << static_cast<uint32_t>(rank_)); }
 #endif
 
-  std::mutex mutex_;
+  std::atomic<uint32_t> word_{kFree};
   Rank rank_;
 };
 

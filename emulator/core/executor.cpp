@@ -88,8 +88,9 @@ std::string Executor::describe_locked(const StreamState& stream) {
   const uint64_t pending = stream.submitted.load(std::memory_order_relaxed) -
                            stream.finished.load(std::memory_order_relaxed);
   std::string text = name_of(stream) + " has " + std::to_string(pending) + " unfinished tasks";
+  if (stream.phase == Phase::kIdle) return text;
   const std::string current =
-      "task " + std::to_string(stream.current.id) + " (" + stream.current.name + ")";
+      "task " + std::to_string(stream.current().id) + " (" + stream.current().name + ")";
   switch (stream.phase) {
     case Phase::kIdle:
       break;
@@ -103,8 +104,8 @@ std::string Executor::describe_locked(const StreamState& stream) {
       return text + ", " + current + " is with a host thread (does it call aclrtProcessReport?)";
     case Phase::kWaiting:
       return text + ", " + current + " waits for an event" +
-             (stream.current.gate->producer != nullptr
-                  ? " that " + name_of(*stream.current.gate->producer) + " has yet to record"
+             (stream.current().gate->producer != nullptr
+                  ? " that " + name_of(*stream.current().gate->producer) + " has yet to record"
                   : " of which no record is queued");
   }
   return text;

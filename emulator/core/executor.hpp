@@ -22,7 +22,7 @@ class Executor {
   // Queues a task; blocks while the stream is full. Raises 107017 when the stream was shut down,
   // 107023 while it is being aborted, the first failure when its context stopped. Gives the
   // scheduler's answer.
-  virtual Admission submit(StreamState& stream, Task task) = 0;
+  virtual Admission submit(StreamState& stream, Task&& task) = 0;
 
   // Waits until `finished` of the stream has reached the number; false when the deadline passed.
   virtual bool wait_finished(StreamState& stream, uint64_t number, int64_t deadline_ns) = 0;

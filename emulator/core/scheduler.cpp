@@ -21,6 +21,12 @@ constexpr uint32_t limit_of(Engine engine) {
   }
 }
 
+// Under the lock; others only look.
+void count_ready(Lane& lane, int32_t change) {
+  const uint32_t ready = lane.ready.load(std::memory_order_relaxed);
+  lane.ready.store(ready + static_cast<uint32_t>(change), std::memory_order_relaxed);
+}
+
 // A chain of waits longer than this is not followed; workers run what the helper does not find.
 constexpr int kMaxChain = 64;
 
@@ -36,7 +42,10 @@ Scheduler::Scheduler(size_t devices) : devices_(devices) {
 
 void Scheduler::attach(StreamState& stream) { stream.domain->streams.push_back(&stream); }
 
-void Scheduler::detach(StreamState& stream) { std::erase(stream.domain->streams, &stream); }
+void Scheduler::detach(StreamState& stream) {
+  std::erase(stream.domain->streams, &stream);
+  if (stream.phase != Phase::kIdle) stream.self = base::Ref<const base::Counted>(stream.owner);
+}
 
 // ---- submission
 
@@ -89,22 +98,16 @@ Admission Scheduler::submit(StreamState& stream, Task& task, int64_t now_ns) {
                              stream.finished.load(std::memory_order_relaxed);
   if (in_flight >= stream.depth) return Admission::kFull;
   count_in(stream, task);
-  if (stream.phase != Phase::kIdle) {
-    stream.queue.push(std::move(task));
-    return Admission::kAccepted;
-  }
-  if (start(stream, std::move(task), now_ns)) {
-    finish(stream);
-  } else {
-    stream.self = base::Ref<const base::Counted>(stream.owner);
-  }
+  stream.queue.push(std::move(task));
+  advance(stream, now_ns);
   settle(now_ns);
   return Admission::kAccepted;
 }
 
 // ---- the turn of a task
 
-bool Scheduler::start(StreamState& stream, Task&& task, int64_t now_ns) {
+// The task stays at the head of the queue.
+bool Scheduler::start(StreamState& stream, Task& task, int64_t now_ns) {
   if (delay(stream, task, now_ns)) return false;
   switch (task.kind) {
     case TaskKind::kRecord:
@@ -120,7 +123,6 @@ bool Scheduler::start(StreamState& stream, Task&& task, int64_t now_ns) {
         leave_wait(task);
         return true;
       }
-      stream.current = std::move(task);
       park(stream, now_ns);
       return false;
     case TaskKind::kHostDetached:
@@ -128,13 +130,12 @@ bool Scheduler::start(StreamState& stream, Task&& task, int64_t now_ns) {
       effects_.arrivals.push_back(std::move(task.host));
       return true;
     case TaskKind::kHost:
-      stream.current = std::move(task);
       stream.phase = Phase::kHost;
-      stream.current.host->items.push_back({&stream, {}});
-      effects_.arrivals.push_back(stream.current.host);
+      stream.claimed = 1;
+      task.host->items.push_back({&stream, {}});
+      effects_.arrivals.push_back(task.host);
       return false;
     case TaskKind::kBody:
-      stream.current = std::move(task);
       enqueue(stream);
       return false;
   }
@@ -143,12 +144,19 @@ bool Scheduler::start(StreamState& stream, Task&& task, int64_t now_ns) {
 
 // Takes up the queue of a stream of which nothing is under way.
 void Scheduler::advance(StreamState& stream, int64_t now_ns) {
-  if (stream.phase != Phase::kIdle) return;  // listed twice, taken up already
+  if (stream.phase != Phase::kIdle) return;  // under way already
   while (!stream.queue.empty()) {
-    if (!start(stream, stream.queue.pop(), now_ns)) return;
-    finish(stream);
+    if (!start(stream, stream.current(), now_ns)) return;
+    leave(stream);
   }
   if (stream.self) effects_.released.push_back(std::move(stream.self));
+}
+
+// The head task is over.
+void Scheduler::leave(StreamState& stream) {
+  stream.queue.pop();
+  finish(stream);
+  tell_waiters(stream);
 }
 
 void Scheduler::settle(int64_t now_ns) {
@@ -166,8 +174,7 @@ bool Scheduler::delay(StreamState& stream, Task& task, int64_t now_ns) {
   if (due <= now_ns) return false;
   stream.due = due;
   stream.phase = Phase::kDelayed;
-  stream.current = std::move(task);
-  releases_.emplace(std::pair(due, stream.current.timing.order), &stream);
+  releases_.emplace(std::pair(due, task.timing.order), &stream);
   return true;
 }
 
@@ -176,8 +183,7 @@ void Scheduler::release(int64_t now_ns) {
     StreamState& stream = *releases_.begin()->second;
     releases_.erase(releases_.begin());
     stream.phase = Phase::kIdle;
-    Task task = std::move(stream.current);
-    if (start(stream, std::move(task), now_ns)) finish(stream);
+    if (start(stream, stream.current(), now_ns)) leave(stream);
     unsettled_.push_back(&stream);
     settle(now_ns);
   }
@@ -203,9 +209,9 @@ void Scheduler::lift_limits() {
 
 void Scheduler::park(StreamState& stream, int64_t now_ns) {
   stream.phase = Phase::kWaiting;
-  stream.current.gate->waiters.push_back(&stream);
-  if (stream.current.timeout_ns <= 0) return;
-  stream.deadline = now_ns + stream.current.timeout_ns;
+  stream.current().gate->waiters.push_back(&stream);
+  if (stream.current().timeout_ns <= 0) return;
+  stream.deadline = now_ns + stream.current().timeout_ns;
   deadlines_.emplace(stream.deadline, &stream);
   effects_.deadline = true;
 }
@@ -223,11 +229,10 @@ void Scheduler::open(Gate& gate, int64_t now_ns) {
   gate.open = true;
   gate.opened_ns = now_ns;
   for (StreamState* stream : gate.waiters) {
-    Task done = std::move(stream->current);
     unpark(*stream);
     resume_after(*stream, gate);
-    leave_wait(done);
-    finish(*stream);
+    leave_wait(stream->current());
+    leave(*stream);
     unsettled_.push_back(stream);
   }
   gate.waiters.clear();
@@ -262,8 +267,8 @@ int64_t Scheduler::next_deadline() const {
 void Scheduler::expire(int64_t now_ns) {
   while (!deadlines_.empty() && deadlines_.begin()->first <= now_ns) {
     StreamState& stream = *deadlines_.begin()->second;
-    std::erase(stream.current.gate->waiters, &stream);
-    Task task = std::move(stream.current);
+    Task& task = stream.current();
+    std::erase(task.gate->waiters, &stream);
     unpark(stream);
     leave_wait(task);
     effects_.failures.push_back(
@@ -274,7 +279,7 @@ void Scheduler::expire(int64_t now_ns) {
                                          std::to_string(limit_ms) +
                                          " ms: no record of that event ran in this time"},
          now_ns);
-    finish(stream);
+    leave(stream);
     unsettled_.push_back(&stream);
   }
   settle(now_ns);
@@ -284,7 +289,7 @@ StreamState* Scheduler::blocker(StreamState& stream) {
   StreamState* at = &stream;
   for (int steps = 0; at != nullptr && at->phase == Phase::kWaiting; ++steps) {
     if (steps == kMaxChain) return nullptr;
-    at = at->current.gate->producer;
+    at = at->current().gate->producer;
   }
   return at;
 }
@@ -294,13 +299,13 @@ StreamState* Scheduler::blocker(StreamState& stream) {
 void Scheduler::enqueue(StreamState& stream) {
   stream.phase = Phase::kReady;
   stream.lane =
-      &devices_[static_cast<size_t>(stream.device)][static_cast<size_t>(stream.current.engine)];
+      &devices_[static_cast<size_t>(stream.device)][static_cast<size_t>(stream.current().engine)];
   Lane::Queue& queue = stream.lane->queues[stream.priority];
   stream.previous = queue.last;
   stream.next = nullptr;
   (queue.last != nullptr ? queue.last->next : queue.first) = &stream;
   queue.last = &stream;
-  ++stream.lane->ready;
+  count_ready(*stream.lane, 1);
   recount(*stream.lane);
 }
 
@@ -309,12 +314,13 @@ void Scheduler::unlink(StreamState& stream) {
   (stream.previous != nullptr ? stream.previous->next : queue.first) = stream.next;
   (stream.next != nullptr ? stream.next->previous : queue.last) = stream.previous;
   stream.previous = stream.next = nullptr;
-  --stream.lane->ready;
+  count_ready(*stream.lane, -1);
   recount(*stream.lane);
 }
 
 void Scheduler::recount(Lane& lane) {
-  const uint32_t share = std::min(lane.ready, lane.limit - lane.running);
+  const uint32_t ready = lane.ready.load(std::memory_order_relaxed);
+  const uint32_t share = std::min(ready, lane.limit - lane.running);
   runnable_ += share - lane.counted;
   lane.counted = share;
 }
@@ -326,14 +332,16 @@ void Scheduler::set_priority(StreamState& stream, uint32_t priority) {
   if (ready) enqueue(stream);
 }
 
-void Scheduler::run(StreamState& stream) {
+void Scheduler::run(StreamState& stream, uint64_t limit) {
   unlink(stream);
   stream.phase = Phase::kRunning;
   ++stream.lane->running;
   recount(*stream.lane);
+  limit = std::min({limit, uint64_t{kBatch}, uint64_t{stream.queue.size()}});
+  stream.claimed = static_cast<uint32_t>(std::max<uint64_t>(limit, 1));
 }
 
-StreamState* Scheduler::take() {
+StreamState* Scheduler::take(uint64_t limit) {
   if (runnable_ == 0) return nullptr;
   const size_t lanes = devices_.size() * kEngines;
   for (size_t i = 0; i < lanes; ++i) {
@@ -344,40 +352,65 @@ StreamState* Scheduler::take() {
     for (auto& queue : lane.queues) {
       if (queue.first == nullptr) continue;
       StreamState* stream = queue.first;
-      run(*stream);
+      run(*stream, limit);
       return stream;
     }
   }
   return nullptr;
 }
 
-bool Scheduler::take(StreamState& stream) {
+bool Scheduler::take(StreamState& stream, uint64_t limit) {
   if (stream.phase != Phase::kReady || stream.lane->running == stream.lane->limit) return false;
-  run(stream);
+  run(stream, limit);
   return true;
+}
+
+// Another stream that is ready for the engine has its turn after each task, whatever is claimed.
+Task* Scheduler::goes_on(StreamState& stream, uint32_t done) {
+  if (done == stream.claimed || stream.interrupted.load(std::memory_order_relaxed) ||
+      stream.lane->ready.load(std::memory_order_relaxed) != 0) {
+    return nullptr;
+  }
+  Task& next = stream.queue.at(done);
+  if (next.kind != TaskKind::kBody || next.engine != stream.queue.at(done - 1).engine) {
+    return nullptr;
+  }
+  ++stream.counted;
+  // In this order, both sequentially consistent: who sleeps says so and looks at `finished` again.
+  const bool awaited = finish(stream) >= stream.wanted.load();
+  return awaited ? nullptr : &next;  // complete() tells it
 }
 
 // ---- ends
 
-void Scheduler::finish(StreamState& stream) {
-  const uint64_t finished = stream.finished.load(std::memory_order_relaxed) + 1;
-  stream.finished.store(finished, std::memory_order_release);
-  if (finished < stream.wanted) return;
+uint64_t Scheduler::finish(StreamState& stream) { return stream.finished.fetch_add(1) + 1; }
+
+void Scheduler::tell_waiters(StreamState& stream) {
+  if (stream.finished.load(std::memory_order_relaxed) < stream.wanted.load()) return;
   effects_.awaited = true;
-  stream.wanted = kNobodyWaits;  // who wakes and has not got enough says so again
+  stream.wanted.store(kNobodyWaits);  // who wakes and has not got enough says so again
 }
 
-void Scheduler::complete(StreamState& stream, Outcome outcome, int64_t now_ns) {
-  const Task done = std::move(stream.current);
+void Scheduler::complete(StreamState& stream, Outcome outcome, int64_t now_ns, uint32_t done) {
   if (stream.phase == Phase::kRunning) {
     --stream.lane->running;
     recount(*stream.lane);
     stream.lane = nullptr;
   }
   stream.phase = Phase::kIdle;
+  const uint32_t claimed = std::exchange(stream.claimed, 0);
+  for (uint32_t i = 0; i < done; ++i) stream.queue.pop();
   if (outcome.code != 0) fail(stream, std::move(outcome), now_ns);
-  finish(stream);
-  unsettled_.push_back(&stream);
+  if (std::exchange(stream.counted, 0) < done) finish(stream);
+  if (stream.interrupted.load(std::memory_order_relaxed)) {
+    stream.interrupted.store(false, std::memory_order_relaxed);
+    for (uint32_t i = done; i < claimed && !stream.queue.empty(); ++i) {
+      discard(stream, stream.current(), now_ns);
+      leave(stream);
+    }
+  }
+  tell_waiters(stream);
+  advance(stream, now_ns);
   settle(now_ns);
 }
 
@@ -399,7 +432,7 @@ void Scheduler::fail(StreamState& stream, Outcome outcome, int64_t now_ns) {
 
 // A dropped record counts as done, and opens its own gate: nobody shall wait for what cannot
 // happen. The level of a flag event stays as it is.
-void Scheduler::discard(const StreamState& stream, Task&& task, int64_t now_ns) {
+void Scheduler::discard(const StreamState& stream, Task& task, int64_t now_ns) {
   switch (task.kind) {
     case TaskKind::kRecord:
       mark_recorded(stream, task, now_ns);
@@ -415,38 +448,39 @@ void Scheduler::discard(const StreamState& stream, Task&& task, int64_t now_ns) 
   }
 }
 
-// False when `current` runs and cannot be dropped.
-bool Scheduler::discard_current(StreamState& stream, int64_t now_ns) {
+// Takes the head back from where it waits. The number of tasks that run and cannot be dropped.
+uint32_t Scheduler::release_current(StreamState& stream) {
   if (stream.phase == Phase::kReady) {
     unlink(stream);
     stream.lane = nullptr;
   } else if (stream.phase == Phase::kWaiting) {
-    std::erase(stream.current.gate->waiters, &stream);
+    std::erase(stream.current().gate->waiters, &stream);
     unpark(stream);
   } else if (stream.phase == Phase::kDelayed) {
-    releases_.erase({stream.due, stream.current.timing.order});
+    releases_.erase({stream.due, stream.current().timing.order});
   } else if (stream.phase == Phase::kHost) {
-    auto& items = stream.current.host->items;
+    auto& items = stream.current().host->items;
     const auto item = std::find_if(items.begin(), items.end(),
                                    [&](const HostItem& other) { return other.blocked == &stream; });
-    if (item == items.end()) return false;
+    if (item == items.end()) return 1;
     items.erase(item);
-  } else {
-    return stream.phase == Phase::kIdle;
+    stream.claimed = 0;
+  } else if (stream.phase == Phase::kRunning) {
+    stream.interrupted.store(true, std::memory_order_relaxed);
+    return stream.claimed;
   }
   stream.phase = Phase::kIdle;
-  discard(stream, std::move(stream.current), now_ns);
-  finish(stream);
-  return true;
+  return 0;
 }
 
 void Scheduler::drop_queue(StreamState& stream, int64_t now_ns) {
-  const bool idle = discard_current(stream, now_ns);
-  while (!stream.queue.empty()) {
-    discard(stream, stream.queue.pop(), now_ns);
+  const uint32_t kept = release_current(stream);
+  stream.queue.cut(kept, [&](Task& task) {
+    discard(stream, task, now_ns);
     finish(stream);
-  }
-  if (idle) unsettled_.push_back(&stream);
+  });
+  tell_waiters(stream);
+  if (kept == 0) unsettled_.push_back(&stream);
 }
 
 void Scheduler::drop(StreamState& stream, int64_t now_ns) {

@@ -34,14 +34,21 @@ struct FailureDomain : base::Counted {
 
 enum class Phase : uint8_t {
   kIdle,     // nothing queued
-  kDelayed,  // `current` is not due yet (modelled time)
+  kDelayed,  // `current()` is not due yet (modelled time)
   kReady,    // the head may run, waits for an engine
-  kRunning,  // `current` runs
-  kWaiting,  // `current` is a wait whose gate is shut
-  kHost,     // `current` is with a host thread
+  kRunning,  // `current()` runs, and then perhaps what follows it
+  kWaiting,  // `current()` is a wait whose gate is shut
+  kHost,     // `current()` is with a host thread
 };
 
+// Note [Batches]
+// A lock per task would cost more than a small task. take() hands out the tasks at the head of one
+// stream, up to `claimed` of them; they stay in the queue. Who took them runs them in order without
+// the lock, for as long as goes_on() allows, and gives all back with one complete(). A drop cannot
+// take claimed tasks away: it sets `interrupted`, and complete() drops those that have not run.
+
 inline constexpr uint64_t kNobodyWaits = UINT64_MAX;
+inline constexpr uint32_t kBatch = 32;
 
 // A stream as the scheduler sees it. Fields without a remark belong to the scheduler.
 struct StreamState {
@@ -50,7 +57,7 @@ struct StreamState {
   uint64_t serial = 0;  // never reused
   uint32_t priority = 0;
   uint32_t depth = 0;                    // tasks in flight
-  const base::Counted* owner = nullptr;  // kept alive while tasks are queued
+  const base::Counted* owner = nullptr;  // kept alive when tasks outlive detach()
   base::Ref<FailureDomain> domain;
   // Totals; read without the lock. All submitted are finished = the stream is idle.
   std::atomic<uint64_t> submitted{0};
@@ -58,13 +65,19 @@ struct StreamState {
   std::atomic<bool> refusing{false};  // shut down, aborting or stopped by a failure
   bool closed = false;
   bool aborting = false;
-  uint64_t wanted = kNobodyWaits;    // least `finished` that a sleeping host thread waits for
+  // Least `finished` that a sleeping host thread waits for. Written under the lock.
+  std::atomic<uint64_t> wanted{kNobodyWaits};
   std::atomic<base::Code> error{0};  // first failure not delivered yet; written before `finished`
   std::string error_text;
 
   Phase phase = Phase::kIdle;
-  TaskRing queue;
-  Task current;
+  TaskQueue queue;
+  Task& current() { return queue.front(); }  // the task whose turn it is; not while idle
+  const Task& current() const { return queue.front(); }
+  // See Note [Batches].
+  uint32_t claimed = 0;
+  uint32_t counted = 0;  // of them, counted as finished; belongs to who runs them
+  std::atomic<bool> interrupted{false};
   base::Ref<const base::Counted> self;
   Lane* lane = nullptr;  // while ready or running
   StreamState* previous = nullptr;
@@ -78,8 +91,8 @@ struct StreamState {
 struct Lane {
   uint32_t limit = 1;
   uint32_t running = 0;
-  uint32_t ready = 0;
-  uint32_t counted = 0;  // its share of Scheduler::runnable()
+  std::atomic<uint32_t> ready{0};  // streams; who runs a batch looks at it without the lock
+  uint32_t counted = 0;            // its share of Scheduler::runnable()
   struct Queue {
     StreamState* first = nullptr;
     StreamState* last = nullptr;
@@ -127,7 +140,7 @@ class Scheduler {
   explicit Scheduler(size_t devices);
 
   void attach(StreamState& stream);
-  // The stream is idle.
+  // No task is accepted any more; one that still runs keeps the stream's owner alive.
   void detach(StreamState& stream);
 
   // Queues a task; moved from only when accepted. Bookkeeping tasks (record, wait, reset) whose
@@ -135,11 +148,16 @@ class Scheduler {
   Admission submit(StreamState& stream, Task& task, int64_t now_ns);
 
   // Hands out the next task that an engine is free for, the most urgent stream first: it is
-  // stream->current. Null when there is none. Every taken task is completed.
-  StreamState* take();
+  // stream->current(), first of `claimed` (at most limit) ones. Null when there is none.
+  // What is taken is completed.
+  StreamState* take(uint64_t limit = 1);
   // The same for one stream only.
-  bool take(StreamState& stream);
-  void complete(StreamState& stream, Outcome outcome, int64_t now_ns);
+  bool take(StreamState& stream, uint64_t limit = 1);
+  // Without the lock, by who took the stream and ran `done` of its tasks without a failure: counts
+  // the last of them as finished and gives the next one; null when it is time for complete().
+  static Task* goes_on(StreamState& stream, uint32_t done);
+  // Ends `done` tasks, whose bodies are empty.
+  void complete(StreamState& stream, Outcome outcome, int64_t now_ns, uint32_t done = 1);
 
   // The stream whose head has to run so that this one goes on: itself, or at the end of a chain of
   // waits; null when nothing that is queued will let it go on.
@@ -170,7 +188,7 @@ class Scheduler {
 
  private:
   // Deals with a task whose turn has come; true when that finished it.
-  bool start(StreamState& stream, Task&& task, int64_t now_ns);
+  bool start(StreamState& stream, Task& task, int64_t now_ns);
   Admission admit_wait(const StreamState& stream, Task& task) const;
   void count_in(StreamState& stream, Task& task);
   void advance(StreamState& stream, int64_t now_ns);
@@ -180,20 +198,22 @@ class Scheduler {
   void resume_after(StreamState& stream, const Gate& gate) const;
   void park(StreamState& stream, int64_t now_ns);
   void unpark(StreamState& stream);
+  void leave(StreamState& stream);
   void open(Gate& gate, int64_t now_ns);
   void mark_recorded(const StreamState& stream, const Task& task, int64_t now_ns);
   void leave_wait(Task& task);
 
-  void finish(StreamState& stream);
+  static uint64_t finish(StreamState& stream);
+  void tell_waiters(StreamState& stream);
   void fail(StreamState& stream, Outcome outcome, int64_t now_ns);
-  void discard(const StreamState& stream, Task&& task, int64_t now_ns);
-  bool discard_current(StreamState& stream, int64_t now_ns);
+  void discard(const StreamState& stream, Task& task, int64_t now_ns);
+  uint32_t release_current(StreamState& stream);
   void drop_queue(StreamState& stream, int64_t now_ns);
 
   void enqueue(StreamState& stream);
   void unlink(StreamState& stream);
   void recount(Lane& lane);
-  void run(StreamState& stream);
+  void run(StreamState& stream, uint64_t limit);
 
   std::vector<std::array<Lane, kEngines>> devices_;
   std::vector<StreamState*> unsettled_;  // idle streams whose next task is to be looked at

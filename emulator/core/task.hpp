@@ -3,9 +3,11 @@
 // driver's lock. Must never: run anything.
 #pragma once
 
+#include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
-#include <memory>
+#include <new>
 #include <utility>
 #include <vector>
 
@@ -75,38 +77,102 @@ struct Task {
   Timing timing;
 };
 
-// First in, first out; grows to the power of two that holds what is queued.
-class TaskRing {
+// First in, first out. Tasks stay where they are until they are popped, so whoever runs those at
+// the head needs no lock for it; the other calls need it.
+class TaskQueue {
  public:
-  bool empty() const { return count_ == 0; }
-  size_t size() const { return count_; }
-  Task& front() { return slots_[head_]; }
-  Task pop() {
-    Task task = std::move(slots_[head_]);
-    head_ = (head_ + 1) & (capacity_ - 1);
-    --count_;
-    return task;
+  TaskQueue() = default;
+  TaskQueue(const TaskQueue&) = delete;
+  TaskQueue& operator=(const TaskQueue&) = delete;
+  ~TaskQueue() {
+    cut(0, [](Task&) {});
+    delete head_;
+    while (spare_ != nullptr) delete std::exchange(spare_, spare_->next);
+  }
+
+  bool empty() const { return size_ == 0; }
+  size_t size() const { return size_; }
+  Task& front() { return head_->slots[first_].task; }
+  const Task& front() const { return head_->slots[first_].task; }
+  // The index-th from the head.
+  Task& at(size_t index) {
+    Block* block = head_;
+    for (index += first_; index >= kBlock; index -= kBlock) block = block->next;
+    return block->slots[index].task;
   }
   void push(Task&& task) {
-    if (count_ == capacity_) grow();
-    slots_[(head_ + count_) & (capacity_ - 1)] = std::move(task);
-    ++count_;
+    if (tail_ == nullptr || end_ == kBlock) extend();
+    new (&tail_->slots[end_++].task) Task(std::move(task));
+    ++size_;
+  }
+  void pop() {
+    front().~Task();
+    if (--size_ == 0) {
+      first_ = end_ = 0;  // head and tail are the same block: it is used again from its start
+    } else if (++first_ == kBlock) {
+      recycle(std::exchange(head_, head_->next));
+      first_ = 0;
+    }
+  }
+  // Takes all but the first `keep` out, the oldest first.
+  template <class F>
+  void cut(size_t keep, F&& f) {
+    if (size_ <= keep) return;
+    for (size_t i = keep; i < size_; ++i) {
+      Task& task = at(i);
+      f(task);
+      task.~Task();
+    }
+    size_ = keep;
+    if (keep == 0) first_ = 0;
+    end_ = first_ + keep;
+    for (tail_ = head_; end_ > kBlock; end_ -= kBlock) tail_ = tail_->next;
+    while (tail_->next != nullptr) recycle(std::exchange(tail_->next, tail_->next->next));
   }
 
  private:
-  void grow() {
-    const size_t wider = capacity_ == 0 ? 16 : capacity_ * 2;
-    auto slots = std::make_unique<Task[]>(wider);
-    for (size_t i = 0; i < count_; ++i) slots[i] = std::move(slots_[(head_ + i) & (capacity_ - 1)]);
-    slots_ = std::move(slots);
-    capacity_ = wider;
-    head_ = 0;
+  static constexpr size_t kBlock = 32;
+  static constexpr size_t kSpares = 4;
+  union Slot {
+    Slot() {}   // NOLINT(modernize-use-equals-default): the queue makes and ends the task
+    ~Slot() {}  // NOLINT(modernize-use-equals-default)
+    Task task;
+  };
+  struct Block {
+    std::array<Slot, kBlock> slots;
+    Block* next = nullptr;
+  };
+
+  void extend() {
+    Block* block = nullptr;
+    if (spare_ != nullptr) {
+      block = std::exchange(spare_, spare_->next);
+      block->next = nullptr;
+      --spares_;
+    } else {
+      block = new Block;
+    }
+    (tail_ == nullptr ? head_ : tail_->next) = block;
+    tail_ = block;
+    end_ = 0;
+  }
+  void recycle(Block* block) {
+    if (spares_ == kSpares) {
+      delete block;
+      return;
+    }
+    block->next = spare_;
+    spare_ = block;
+    ++spares_;
   }
 
-  std::unique_ptr<Task[]> slots_;
-  size_t capacity_ = 0;
-  size_t head_ = 0;
-  size_t count_ = 0;
+  Block* head_ = nullptr;
+  size_t first_ = 0;  // of the head task in its block
+  Block* tail_ = nullptr;
+  size_t end_ = 0;  // behind the last task in its block
+  size_t size_ = 0;
+  Block* spare_ = nullptr;
+  size_t spares_ = 0;
 };
 
 }  // namespace ascendrt::core

@@ -20,24 +20,23 @@ namespace ascendrt::core {
 namespace {
 
 constexpr int64_t kPollNs = 50'000;
-constexpr int kLockTries = 100;
-
-void relax() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
-}
+// See Note [Patience].
+constexpr int64_t kPatienceNs = 3'000;
+constexpr int64_t kLongPatienceNs = 20'000;
+constexpr int64_t kNotPolling = -1;
+constexpr int kLookEvery = 64;  // pauses, about a microsecond
 
 uint32_t thread_number() {
-  static thread_local const auto number = static_cast<uint32_t>(gettid());
+  static thread_local uint32_t number = 0;
+  if (number == 0) number = static_cast<uint32_t>(gettid());
   return number;
 }
 
 // Says, with the lock held, that a thread is about to sleep until so many tasks have finished. The
 // threads share one condition: waking all of them at each task of each stream would stall hundreds.
-void want(StreamState& stream, uint64_t number) { stream.wanted = std::min(stream.wanted, number); }
+void want(StreamState& stream, uint64_t number) {
+  stream.wanted.store(std::min(stream.wanted.load(std::memory_order_relaxed), number));
+}
 
 // Signals of the client are handled on its own threads; only faults of the thread itself stay open.
 void block_signals(sigset_t& previous) {
@@ -54,24 +53,24 @@ void block_signals(sigset_t& previous) {
 // Holds the lock; at its end carries out what the scheduler owes, without the lock.
 class ThreadedExecutor::Section {
  public:
-  explicit Section(ThreadedExecutor& executor)
-      : executor_(executor), lock_(executor.mutex_, std::defer_lock) {
-    // The lock is held for nanoseconds: a few tries are cheaper than the sleep of a contended lock.
-    for (int tries = 0; tries < kLockTries; ++tries) {
-      if (lock_.try_lock()) return;
-      relax();
-    }
-    lock_.lock();
-  }
+  explicit Section(ThreadedExecutor& executor) : executor_(executor), lock_(executor.mutex_) {}
   Section(const Section&) = delete;
   Section& operator=(const Section&) = delete;
   ~Section() {
-    Scheduler& scheduler = executor_.scheduler_;
-    executor_.runnable_.store(scheduler.runnable(), std::memory_order_relaxed);
-    Effects owed;
-    if (scheduler.effects().any()) std::swap(owed, scheduler.effects());
+    executor_.publish();
     const uint32_t wakes = executor_.wakes_owed();
+    if (wakes == 0 && !executor_.scheduler_.effects().any() && executor_.started_) return;
+    carry_out(wakes);
+  }
+
+  std::unique_lock<base::RankedMutex>& lock() { return lock_; }
+
+ private:
+  void carry_out(uint32_t wakes) {
+    Scheduler& scheduler = executor_.scheduler_;
+    const Effects owed = std::exchange(scheduler.effects(), {});
     executor_.tokens_ += wakes;
+    if (wakes > 0) executor_.takes_at_wake_ = executor_.takes_;
     const bool start = !executor_.started_ && scheduler.runnable() > 0 &&
                        !executor_.stopping_.load(std::memory_order_relaxed);
     executor_.started_ |= start;
@@ -87,9 +86,6 @@ class ThreadedExecutor::Section {
     for (const auto& failure : owed.failures) notify_task_failure(failure);
   }
 
-  std::unique_lock<base::RankedMutex>& lock() { return lock_; }
-
- private:
   ThreadedExecutor& executor_;
   std::unique_lock<base::RankedMutex> lock_;
 };
@@ -137,32 +133,71 @@ uint32_t ThreadedExecutor::wakes_owed() const {
   return std::min(runnable > served ? runnable - served : 0, sleeping_ - tokens_);
 }
 
+void ThreadedExecutor::publish() {
+  const uint64_t pulse = uint64_t{takes_} << 32 | scheduler_.runnable();
+  if (pulse != pulse_.load(std::memory_order_relaxed)) {
+    pulse_.store(pulse, std::memory_order_relaxed);
+  }
+}
+
 void ThreadedExecutor::work() {
-  while (StreamState* stream = next_for_worker()) run(*stream);
+  while (StreamState* stream = next_for_worker()) {
+    while (stream != nullptr) stream = run(*stream, Then::kTake);
+  }
+}
+
+// With the lock held.
+StreamState* ThreadedExecutor::take_for_worker() {
+  if (scheduler_.next_deadline() != kNoDeadline) scheduler_.expire(clock::now_ns());
+  if (stopping_.load(std::memory_order_relaxed)) return nullptr;
+  StreamState* stream = scheduler_.take(kBatch);
+  if (stream != nullptr) ++takes_;
+  return stream;
 }
 
 // Null when the worker has to end.
 StreamState* ThreadedExecutor::next_for_worker() {
+  bool patient = false;
   while (true) {
     {
-      Section section(*this);
-      if (scheduler_.next_deadline() != kNoDeadline) scheduler_.expire(clock::now_ns());
+      const Section section(*this);
+      StreamState* stream = patient ? nullptr : take_for_worker();
+      if (stream != nullptr) return stream;
       if (stopping_.load(std::memory_order_relaxed)) {
         workers_.fetch_sub(1, std::memory_order_relaxed);
         progress_.notify_all();
         return nullptr;
       }
-      if (StreamState* stream = scheduler_.take()) return stream;
       ++polling_;
     }
-    Done found = [this] {
-      return runnable_.load(std::memory_order_relaxed) > 0 ||
-             stopping_.load(std::memory_order_relaxed);
-    };
-    poll(found, clock::kForever);
+    poll_for_work();
     Section section(*this);
     --polling_;
-    if (!found()) sleep_until_woken(section.lock());
+    patient = false;
+    if (scheduler_.runnable() > 0 || stopping_.load(std::memory_order_relaxed)) continue;
+    sleep_until_woken(section.lock());
+    patient = takes_ != takes_at_wake_;  // whoever caused the wake runs its tasks itself
+  }
+}
+
+// Returns when there is something to take, or when it is time to sleep.
+void ThreadedExecutor::poll_for_work() const {
+  const int64_t begin = clock::now_ns();
+  int64_t idle = begin;   // nothing was runnable
+  int64_t still = begin;  // nothing was runnable, or something was taken
+  uint64_t seen = 0;
+  while (!stopping_.load(std::memory_order_relaxed)) {
+    const uint64_t pulse = pulse_.load(std::memory_order_relaxed);
+    const bool runnable = static_cast<uint32_t>(pulse) != 0;
+    const int64_t now = clock::now_ns();
+    if (!runnable) idle = now;
+    if (!runnable || pulse >> 32 != seen >> 32) still = now;
+    seen = pulse;
+    if (!runnable && now - begin >= poll_ns_) return;
+    if (poll_ns_ == 0 || now - still >= kPatienceNs || now - idle >= kLongPatienceNs) {
+      if (runnable) return;
+    }
+    for (int i = 0; i < kLookEvery; ++i) base::relax();
   }
 }
 
@@ -177,35 +212,48 @@ void ThreadedExecutor::sleep_until_woken(std::unique_lock<base::RankedMutex>& lo
   if (tokens_ > 0) --tokens_;
 }
 
-void ThreadedExecutor::run(StreamState& stream) {
+// Runs what was taken of the stream.
+StreamState* ThreadedExecutor::run(StreamState& stream, Then then) {
   Outcome outcome;
-  try {
-    outcome = execute(stream, stream.current);
-  } catch (base::EndOfThread&) {
-    complete(stream, {ACL_ERROR_RT_INTERNAL_ERROR,
-                      "the function of task " + std::to_string(stream.current.id) + " of " +
-                          name_of(stream) + " ended its thread (pthread_exit or pthread_cancel)"});
-    throw;
+  uint32_t done = 0;
+  for (Task* task = &stream.current(); task != nullptr;) {
+    try {
+      outcome = execute(stream, *task);
+    } catch (base::EndOfThread&) {
+      outcome = {ACL_ERROR_RT_INTERNAL_ERROR,
+                 "the function of task " + std::to_string(task->id) + " of " + name_of(stream) +
+                     " ended its thread (pthread_exit or pthread_cancel)"};
+      task->body = {};
+      complete(stream, std::move(outcome), done + 1, Then::kReturn);
+      throw;
+    }
+    task->body = {};  // what it held is given back before it counts as done
+    ++done;
+    const bool over = outcome.code != 0 || stopping_.load(std::memory_order_relaxed);
+    task = over ? nullptr : Scheduler::goes_on(stream, done);
   }
-  complete(stream, std::move(outcome));
+  return complete(stream, std::move(outcome), done, then);
 }
 
-void ThreadedExecutor::complete(StreamState& stream, Outcome outcome) {
-  // What the task held is given back before it counts as done.
-  stream.current.body = {};
+StreamState* ThreadedExecutor::complete(StreamState& stream, Outcome outcome, uint32_t done,
+                                        Then then) {
   const Section section(*this);
-  scheduler_.complete(stream, std::move(outcome), clock::now_ns());
+  // Only what comes after these tasks, and failures, ask for the time.
+  const bool timed = outcome.code != 0 || stream.queue.size() != done;
+  scheduler_.complete(stream, std::move(outcome), timed ? clock::now_ns() : 0, done);
+  return then == Then::kTake ? take_for_worker() : nullptr;
 }
 
 // ---- submission
 
-Admission ThreadedExecutor::submit(StreamState& stream, Task task) {
+Admission ThreadedExecutor::submit(StreamState& stream, Task&& task) {
   task.thread_id = thread_number();
+  const bool timed = task.kind != TaskKind::kBody;
   while (true) {
     {
       const Section section(*this);
       refuse_if_closed(stream);
-      const Admission admission = scheduler_.submit(stream, task, clock::now_ns());
+      const Admission admission = scheduler_.submit(stream, task, timed ? clock::now_ns() : 0);
       if (admission != Admission::kFull) return admission;
     }
     wait(
@@ -221,33 +269,35 @@ Admission ThreadedExecutor::submit(StreamState& stream, Task task) {
 
 // ---- waits of host threads
 
-bool ThreadedExecutor::poll(Done& done, int64_t deadline_ns) const {
-  if (poll_ns_ == 0) return done();
-  const int64_t end = clock::now_ns() + poll_ns_;
-  int64_t now = 0;
+// Until done, until a deadline has passed, or until there may be something to help with.
+void ThreadedExecutor::poll(Done& done, int64_t end_ns, bool helps) const {
   do {
-    for (int i = 0; i < 32; ++i) {
-      if (done()) return true;
-      relax();
+    for (int i = 0; i < kLookEvery; ++i) {
+      if (done()) return;
+      base::relax();
     }
-    now = clock::now_ns();
-  } while (now < end && (deadline_ns == clock::kForever || now < deadline_ns));
-  return false;
+    if (helps && static_cast<uint32_t>(pulse_.load(std::memory_order_relaxed)) != 0) return;
+  } while (clock::now_ns() < end_ns);
 }
 
-// Runs one task that brings the waiting thread nearer to its goal; false when there is none.
+// Runs tasks that bring the waiting thread nearer to its goal; false when there is none.
 bool ThreadedExecutor::help(Awaited awaited) {
   StreamState* stream = awaited.stream;
   {
     const Section section(*this);
     if (stream == nullptr && awaited.event->gate) stream = awaited.event->gate->producer;
     if (stream != nullptr) stream = scheduler_.blocker(*stream);
-    if (stream != nullptr && !scheduler_.take(*stream)) stream = nullptr;
+    uint64_t limit = kBatch;
+    if (stream == awaited.stream && awaited.number != 0 && stream != nullptr) {
+      limit = awaited.number - stream->finished.load(std::memory_order_relaxed);
+    }
+    if (stream != nullptr && !scheduler_.take(*stream, limit)) stream = nullptr;
     const bool alone = workers_.load(std::memory_order_relaxed) == 0;
-    if (stream == nullptr && alone) stream = scheduler_.take();
+    if (stream == nullptr && alone) stream = scheduler_.take(kBatch);
+    if (stream == nullptr) return false;
+    ++takes_;
   }
-  if (stream == nullptr) return false;
-  run(*stream);
+  run(*stream, Then::kReturn);
   return true;
 }
 
@@ -275,12 +325,23 @@ void ThreadedExecutor::sleep_until_progress(Done& done, Awaited awaited, int64_t
 bool ThreadedExecutor::wait(Done done, Awaited awaited, int64_t deadline_ns) {
   if (done()) return true;
   const base::NoCancel uncancelled;  // what is waited for may use objects of the caller
+  int64_t tired = kNotPolling;
   while (!done()) {
     const bool alone = workers_.load(std::memory_order_relaxed) == 0;
-    if ((deadline_ns == clock::kForever || alone) && help(awaited)) continue;
-    if (poll(done, deadline_ns)) return true;
-    if (deadline_ns != clock::kForever && clock::now_ns() >= deadline_ns) return done();
+    const bool helps = deadline_ns == clock::kForever || alone;
+    if (helps && help(awaited)) {
+      tired = kNotPolling;
+      continue;
+    }
+    const int64_t now = clock::now_ns();
+    if (tired == kNotPolling) tired = now + poll_ns_;
+    if (deadline_ns != clock::kForever && now >= deadline_ns) return done();
+    if (now < tired) {
+      poll(done, deadline_ns == clock::kForever ? tired : std::min(tired, deadline_ns), helps);
+      continue;
+    }
     sleep_until_progress(done, awaited, deadline_ns);
+    tired = kNotPolling;
     expire_due();
   }
   return true;
@@ -288,9 +349,9 @@ bool ThreadedExecutor::wait(Done done, Awaited awaited, int64_t deadline_ns) {
 
 bool ThreadedExecutor::wait_finished(StreamState& stream, uint64_t number, int64_t deadline_ns) {
   return wait(
-      // acquire: pairs with the release of Scheduler::finish().
-      [&, number] { return stream.finished.load(std::memory_order_acquire) >= number; },
-      {&stream, nullptr, number}, deadline_ns);
+      // pairs with Scheduler::finish(); sequentially consistent, see goes_on().
+      [&, number] { return stream.finished.load() >= number; }, {&stream, nullptr, number},
+      deadline_ns);
 }
 
 bool ThreadedExecutor::wait_recorded(EventState& event, uint64_t record, int64_t deadline_ns) {
@@ -375,8 +436,8 @@ std::string ThreadedExecutor::describe(StreamState& stream) {
 // ---- host threads
 
 void ThreadedExecutor::run_item(HostItem item) {
-  if (item.blocked != nullptr) return run(*item.blocked);
-  run_detached(item);
+  if (item.blocked == nullptr) return run_detached(item);
+  run(*item.blocked, Then::kReturn);
 }
 
 size_t ThreadedExecutor::serve(HostQueue& queue, int64_t deadline_ns) {

@@ -23,12 +23,19 @@ namespace ascendrt::core {
 // takes unrelated tasks, whose length would delay its return; with a time limit it does not help,
 // since a task cannot be interrupted. Without workers (no thread could be made, or the process
 // exits) the waiting threads run everything.
+//
+// Note [Patience]
+// A worker that polls leaves a task alone that a host thread is about to run: the two would only
+// pass cache lines to and fro. It looks at one word at intervals and takes something when nothing
+// was taken for kPatienceNs although something may run, or when something may run for
+// kLongPatienceNs on end, whoever takes the others. A worker that was woken is patient if tasks
+// were taken since.
 class ThreadedExecutor final : public Executor {
  public:
   explicit ThreadedExecutor(size_t devices, uint32_t workers);
   void attach(StreamState& stream) override;
   void detach(StreamState& stream) override;
-  Admission submit(StreamState& stream, Task task) override;
+  Admission submit(StreamState& stream, Task&& task) override;
   bool wait_finished(StreamState& stream, uint64_t number, int64_t deadline_ns) override;
   bool wait_recorded(EventState& event, uint64_t record, int64_t deadline_ns) override;
   void close(StreamState& stream) override;
@@ -56,25 +63,29 @@ class ThreadedExecutor final : public Executor {
     uint64_t number = 0;  // of tasks finished; less does not wake the thread
   };
 
+  enum class Then : uint8_t { kReturn, kTake };  // what follows the end of tasks: kTake for workers
+
   void start_workers();
   void work();
+  StreamState* take_for_worker();
+  void poll_for_work() const;
+  void publish();
   StreamState* next_for_worker();
   void sleep_until_woken(std::unique_lock<base::RankedMutex>& lock);
   uint32_t wakes_owed() const;
 
-  void run(StreamState& stream);
-  void complete(StreamState& stream, Outcome outcome);
+  StreamState* run(StreamState& stream, Then then);
+  StreamState* complete(StreamState& stream, Outcome outcome, uint32_t done, Then then);
   void run_item(HostItem item);
   bool wait(Done done, Awaited awaited, int64_t deadline_ns);
   void sleep_until_progress(Done& done, Awaited awaited, int64_t deadline_ns);
   bool help(Awaited awaited);
   void expire_due();
-  bool poll(Done& done, int64_t deadline_ns) const;
+  void poll(Done& done, int64_t end_ns, bool helps) const;
 
   clock::Condition work_;
   clock::Condition progress_;
-  std::atomic<uint32_t> runnable_{0};  // copy of scheduler_.runnable() for pollers
-  std::atomic<uint32_t> workers_{0};   // threads that exist
+  std::atomic<uint32_t> workers_{0};  // threads that exist
   const uint32_t wanted_workers_;
   const int64_t poll_ns_;
   bool started_ = false;
@@ -83,6 +94,10 @@ class ThreadedExecutor final : public Executor {
   uint32_t sleeping_ = 0;  // workers asleep
   uint32_t tokens_ = 0;    // of them, notified but not awake yet
   uint32_t waiting_ = 0;   // host threads asleep in wait()
+  uint32_t takes_ = 0;
+  uint32_t takes_at_wake_ = 0;
+  // For pollers: takes_ << 32 | scheduler_.runnable(). Alone in its cache line.
+  alignas(64) std::atomic<uint64_t> pulse_{0};
 };
 
 }  // namespace ascendrt::core

@@ -70,8 +70,8 @@ struct Machine {
     return bookkeeping(s, e, TaskKind::kReset);
   }
   void finish(StreamState& s) {
-    const base::Code code = s.current.body();
-    s.current.body = {};
+    const base::Code code = s.current().body();
+    s.current().body = {};
     scheduler.complete(s, {code, "broken"}, now);
   }
   // Runs one task; false when none may run.
