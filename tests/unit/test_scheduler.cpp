@@ -412,14 +412,14 @@ TEST(scheduler_drop_takes_host_tasks_back) {
   CHECK(idle(s));
 }
 
-TEST(scheduler_stream_lives_while_it_works) {
+TEST(scheduler_shut_down_stream_lives_while_it_works) {
   Machine m;
   auto& s = m.stream();
   m.body(s, 1);
-  m.streams.clear();  // the owner let go
-  m.run_all();        // a sanitizer would tell
+  m.scheduler.detach(s);  // shut down, and the task could not be waited for
+  m.streams.clear();      // the owner let go
+  m.run_all();            // a sanitizer would tell
   CHECK_EQ(m.scheduler.effects().released.size(), size_t{1});
-  m.scheduler.detach(s);
   m.scheduler.effects().released.clear();
 }
 
