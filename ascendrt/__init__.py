@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ascendrt._backend import backend as backend
+    from ascendrt._pyacl import activate as activate
     from ascendrt.device import Context as Context
     from ascendrt.device import Device as Device
     from ascendrt.device import MemoryInfo as MemoryInfo
@@ -40,6 +41,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "_backend": ("backend",),
+    "_pyacl": ("activate",),
     "device": ("Context", "Device", "MemoryInfo", "device_count", "finalize", "init", "soc_name"),
     "errors": (
         "AclError",

@@ -57,6 +57,7 @@ OPTIONAL = (
     "libascend_dump.so",
     "libplatform.so",
     "libascendsk.so",
+    "libacl_dvpp.so",
 )
 OWN_LIBRARIES = {"libascendrt_emu.so", "libascendrt_bind.so"}
 PROBE_TIMEOUT_S = 60.0

@@ -23,6 +23,17 @@ def emit_enums(model: Model) -> str:
     return f"{head}\n\nfrom enum import IntEnum\n\n\n{classes}"
 
 
+def emit_members(model: Model) -> str:
+    lines = [
+        f"{name}: Final = enums.{enum.name}.{name}"
+        for enum in model.enums
+        for name, _ in enum.current
+    ]
+    head = f'"""The members of all enums under their own names. {NOTICE}."""'
+    body = "\n".join(lines)
+    return f"{head}\n\nfrom typing import Final\n\nfrom ascendrt._gen import enums\n\n{body}\n"
+
+
 def emit_constants(model: Model) -> str:
     lines = []
     for const in model.consts:

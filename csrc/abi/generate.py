@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 
 import check_full
+import emit_aclmodule as aclmodule
 import emit_c as c
 import emit_core as core
 import emit_facades as facades
@@ -41,13 +42,17 @@ def outputs(model: abi.Model) -> dict[str, str]:
         "csrc/gen/all.h": c.emit_all_h(model),
         "csrc/gen/cdef.h": c.emit_cdef(model),
         "csrc/gen/table.inc": c.emit_table(model),
+        "csrc/gen/aclmodule.c": aclmodule.emit_aclmodule(model),
+        "csrc/gen/aclmodule_by_hand.h": aclmodule.emit_by_hand_h(model),
     }
     files |= {
         "ascendrt/_gen/enums.py": py.emit_enums(model),
+        "ascendrt/_gen/members.py": py.emit_members(model),
         "ascendrt/_gen/constants.py": py.emit_constants(model),
         "ascendrt/_gen/codes.py": py.emit_codes(model),
         "ascendrt/_gen/functions.pyi": py.emit_stubs(model),
         "ascendrt/_gen/coverage.json": py.emit_coverage(model),
+        "ascendrt/_gen/pyacl.json": aclmodule.emit_pyacl_json(model),
         "ascendrt/_gen/__init__.py": f'"""Generated modules. {NOTICE}."""\n',
     }
     files |= {f"csrc/gen/include/{p}": t for p, t in c.emit_public_headers(model).items()}

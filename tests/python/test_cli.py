@@ -64,9 +64,12 @@ def test_coverage_counts_what_the_table_lists() -> None:
     malloc = next(row for row in acl if row["name"] == "aclrtMalloc")
     assert malloc["emu"] in ("full", "partial")
     printed = ascendrt("coverage").stdout.splitlines()
-    assert len(printed) == len(table["areas"]) + 2
-    totals = [int(word) for word in printed[-1].split()[1:]]
+    assert len(printed) == len(table["areas"]) + 3
+    totals = [int(word) for word in printed[-2].split()[1:]]
     assert sum(totals) == len(table["functions"])
+    assert printed[-1].startswith("the Python module acl: 415 calls")
+    assert ascendrt("coverage", "acl.rt.malloc").stdout.startswith("aclrtMalloc ")
+    assert ascendrt("coverage", "himpi.sys_init").stdout.split() == ["acl.himpi.sys_init", "absent"]
 
 
 def test_a_reader_that_stops_early_is_no_error() -> None:
