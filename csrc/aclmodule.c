@@ -19,7 +19,7 @@ static int spec_length(const char* spec) {
   return count;
 }
 
-static int wrong_number(PyObject* value, char letter) {
+static int wrong_int(PyObject* value, char letter) {
   union {
     unsigned long k;
     unsigned long long K;

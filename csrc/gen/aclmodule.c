@@ -4017,7 +4017,7 @@ static PyObject *py_rt_ipc_mem_get_export_key(PyObject *self, PyObject *const *a
       art_get_k(argv[2], &v_len) ||
       art_get_K(argv[3], &v_flags))
     return art_refuse("acl.rt.ipc_mem_get_export_key", "devPtr:k size:k len:k flags:K", argv, argc);
-  char *o_key = art_buffer(v_len, 0);
+  char *o_key = art_buffer(v_len, 1024);
   PyObject *result = NULL;
   if (o_key == NULL) goto done;
   {
@@ -4662,7 +4662,7 @@ static PyObject *py_rt_notify_get_export_key(PyObject *self, PyObject *const *ar
       art_get_k(argv[1], &v_len) ||
       art_get_K(argv[2], &v_flags))
     return art_refuse("acl.rt.notify_get_export_key", "notify:k len:k flags:K", argv, argc);
-  char *o_key = art_buffer(v_len, 0);
+  char *o_key = art_buffer(v_len, 1024);
   PyObject *result = NULL;
   if (o_key == NULL) goto done;
   {
