@@ -10,6 +10,7 @@
 #include "core/runtime.hpp"
 #include "core/stream.hpp"
 #include "gen/prototypes.h"
+#include "memory/cache.hpp"
 
 namespace ascendrt::abi {
 namespace {
@@ -17,6 +18,7 @@ namespace {
 constexpr uint64_t kGrain = 32;
 constexpr int64_t kForever = -1;
 constexpr uint64_t kGiantPage = 1ULL << 30;
+constexpr uint64_t kLaneMax = 1ULL << 40;  // no larger block is kept ready
 
 bool is_giant(aclrtMemMallocPolicy policy) {
   return policy == ACL_MEM_MALLOC_HUGE1G_ONLY || policy == ACL_MEM_MALLOC_HUGE1G_ONLY_P2P;
@@ -31,6 +33,19 @@ uint64_t padded_size(uint64_t size, uint64_t extra) {
   return (size + kGrain + extra - 1) / kGrain * kGrain;
 }
 
+void* from_pool(const core::Context& context, uint64_t padded, aclrtMemMallocPolicy policy) {
+  memory::Pool* pool = context.pool();
+  if (pool == nullptr) {
+    base::fail(ACL_ERROR_RT_CONTEXT_NULL, "the current context was destroyed by another thread");
+  }
+  return memory::allocate_device(*pool, padded, policy);
+}
+
+// The default policy, without the calls for which the pool's lane has no answer.
+bool default_policy(aclrtMemMallocPolicy policy) {
+  return policy == ACL_MEM_MALLOC_HUGE_FIRST || policy == ACL_MEM_MALLOC_HUGE_FIRST_P2P;
+}
+
 enum class Padding : uint8_t { kNone, kChip };
 
 void allocate(void** out, size_t size, aclrtMemMallocPolicy policy, Padding padding) {
@@ -39,8 +54,7 @@ void allocate(void** out, size_t size, aclrtMemMallocPolicy policy, Padding padd
   const bool extra = padding == Padding::kChip && !is_giant(policy);
   const auto& soc = core::runtime().soc();
   const uint64_t padded = padded_size(size, extra ? static_cast<uint64_t>(soc.malloc_extra) : 0);
-  const auto context = core::current_context();
-  *out = memory::allocate_device(context->device().index(), padded, policy);
+  *out = from_pool(*core::current_context(), padded, policy);
 }
 
 aclrtMemMallocPolicy without_peer(aclrtMemMallocPolicy policy) {
@@ -90,7 +104,9 @@ void allocate_with(void** out, size_t size, aclrtMemMallocPolicy policy,
   check_config(cfg);
   const auto context = core::current_context();
   const int32_t device = device_of(*context, cfg);
-  *out = memory::allocate_device(device, padded_size(size, 0), policy);
+  const uint64_t padded = padded_size(size, 0);
+  *out = device == context->device().index() ? from_pool(*context, padded, policy)
+                                             : memory::allocate_device(device, padded, policy);
 }
 
 memory::Usage giant_pages(memory::Usage huge, const gen::Soc& soc) {
@@ -144,7 +160,16 @@ using namespace ascendrt::abi;  // NOLINT(google-build-using-namespace)
 
 extern "C" {
 
+// A lane is open only while the thread's context is alive and nothing needs to see the call, so
+// what the slow path checks holds.
 aclError art_emu_aclrtMalloc(void** devPtr, size_t size, aclrtMemMallocPolicy policy) {
+  memory::Cache* lane = memory::t_lanes.take;
+  if (lane != nullptr && devPtr != nullptr && size - 1 < kLaneMax && default_policy(policy)) {
+    if (void* block = lane->take(lane->padded(size))) {
+      *devPtr = block;
+      return ACL_SUCCESS;
+    }
+  }
   return call<ApiId::aclrtMalloc>([&] { allocate(devPtr, size, policy, Padding::kChip); });
 }
 
@@ -163,6 +188,8 @@ aclError art_emu_aclrtMallocWithCfg(void** devPtr, size_t size, aclrtMemMallocPo
 }
 
 aclError art_emu_aclrtFree(void* devPtr) {
+  memory::Cache* lane = memory::t_lanes.give;
+  if (lane != nullptr && lane->give(devPtr)) return ACL_SUCCESS;
   return call<ApiId::aclrtFree>([&] {
     check_not_null(devPtr, "devPtr");
     memory::free_device(devPtr);

@@ -47,18 +47,22 @@ int64_t env_int(const char* name, int64_t fallback, int64_t min, int64_t max) {
   return value;
 }
 
+std::optional<uint64_t> size_bytes(const std::string& text) {
+  uint64_t value = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, status] = std::from_chars(text.data(), end, value);
+  const auto shift = suffix_shift({stop, static_cast<size_t>(end - stop)});
+  if (status != std::errc() || !shift) return std::nullopt;
+  if (value > std::numeric_limits<uint64_t>::max() >> *shift) return std::nullopt;
+  return value << *shift;
+}
+
 uint64_t env_size_bytes(const char* name, uint64_t fallback) {
   const auto text = env(name);
   if (!text || text->empty()) return fallback;
-  uint64_t value = 0;
-  const char* end = text->data() + text->size();
-  const auto [stop, status] = std::from_chars(text->data(), end, value);
-  const auto shift = suffix_shift({stop, static_cast<size_t>(end - stop)});
-  const bool fits = shift && value <= std::numeric_limits<uint64_t>::max() >> *shift;
-  if (status != std::errc() || !fits || value == 0) {
-    refuse(name, *text, "a size such as 32G, 512M or 1073741824");
-  }
-  return value << *shift;
+  const auto bytes = size_bytes(*text);
+  if (!bytes || *bytes == 0) refuse(name, *text, "a size such as 32G, 512M or 1073741824");
+  return *bytes;
 }
 
 }  // namespace ascendrt::base

@@ -18,4 +18,7 @@ int64_t env_int(const char* name, int64_t fallback, int64_t min, int64_t max);
 // Size in bytes, with an optional suffix K, M, G or T (powers of 1024; "64G", "512MiB").
 uint64_t env_size_bytes(const char* name, uint64_t fallback);
 
+// A size written so; 0 is one. Nothing when it is none or does not fit.
+std::optional<uint64_t> size_bytes(const std::string& text);
+
 }  // namespace ascendrt::base

@@ -32,10 +32,15 @@ std::string name_of(const Context& context) {
 Context::Context(Device& device, bool primary)
     : device_(device), primary_(primary), id_(next_id()) {}
 
+Context::~Context() {
+  if (memory::Pool* pool = pool_.exchange(nullptr)) memory::close_pool(*pool);
+}
+
 base::Ref<Context> Context::create(Device& device, bool primary) {
   memory::open_device(device.index());
   base::Ref<Context> context(new Context(device, primary));
   // The default stream first: when no stream id is left, no handle has been given out yet.
+  context->open_pool();
   auto stream = Stream::create_default(context);
   base::handles().insert(context);
   const std::lock_guard lock(context->mutex_);
@@ -104,12 +109,21 @@ void Context::tear_down(bool wait) {
     base::handles().remove<Stream>(stream->handle());
     stream->shut_down(wait);
   }
+  // After the streams: their tasks may still allocate and free.
+  if (memory::Pool* pool = pool_.exchange(nullptr)) memory::close_pool(*pool);
   const std::lock_guard lock(mutex_);
   parameters_.clear();
   state_ = State::kDead;
 }
 
+void Context::open_pool() {
+  pool_.store(
+      &memory::open_pool(device_.index(), id_, static_cast<uint64_t>(device_.soc().malloc_extra)),
+      std::memory_order_release);
+}
+
 void Context::revive() {
+  if (pool() == nullptr) open_pool();
   auto stream = Stream::create_default(base::Ref<Context>(this));
   const std::lock_guard lock(mutex_);
   default_stream_ = std::move(stream);

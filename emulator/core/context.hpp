@@ -2,6 +2,7 @@
 // Must never: own memory, or vanish while a thread has it current.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -10,6 +11,10 @@
 #include "base/handle.hpp"
 #include "base/mutex.hpp"
 #include "base/ref.hpp"
+
+namespace ascendrt::memory {
+class Pool;
+}
 
 namespace ascendrt::core {
 
@@ -22,10 +27,13 @@ class Context : public base::Object {
 
   // Makes the context with its default stream and inserts its handle.
   static base::Ref<Context> create(Device& device, bool primary);
+  ~Context() override;
 
   Device& device() const { return device_; }
   bool primary() const { return primary_; }
   uint32_t id() const { return id_; }
+  // Device memory for this context's threads; null between teardown and revival.
+  memory::Pool* pool() const { return pool_.load(std::memory_order_acquire); }
   // False between teardown and revival (primary) or from destroy on (explicit).
   bool alive() const;
 
@@ -56,6 +64,7 @@ class Context : public base::Object {
  private:
   enum class State : uint8_t { kAlive, kTearingDown, kDead };
   Context(Device& device, bool primary);
+  void open_pool();
 
   Device& device_;
   const bool primary_;
@@ -66,6 +75,7 @@ class Context : public base::Object {
   base::Ref<Stream> default_stream_;
   std::vector<base::Ref<Stream>> streams_;
   std::map<int32_t, int64_t> parameters_;
+  std::atomic<memory::Pool*> pool_{nullptr};
 };
 
 // The calling thread's context: explicit, else primary of the device slot, else the JSON default

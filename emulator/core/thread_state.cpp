@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/context.hpp"
+#include "memory/memory.hpp"
 
 namespace ascendrt::core {
 namespace {
@@ -50,6 +51,7 @@ ThreadState& make_state() {
 ThreadState::~ThreadState() { set_explicit(nullptr); }
 
 void ThreadState::set_explicit(const base::Ref<Context>& context) {
+  memory::forget_pool();
   device_slot = kNoDevice;
   if (context) context->attach_thread();
   const base::Ref<Context> previous = std::exchange(explicit_context, context);

@@ -4,14 +4,21 @@
 // strict mode.
 #pragma once
 
+#include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "base/mutex.hpp"
 #include "memory/budget.hpp"
 #include "memory/heap.hpp"
 #include "memory/ledger.hpp"
 #include "memory/memory.hpp"
+#include "memory/pool.hpp"
+#include "memory/settings.hpp"
 
 namespace ascendrt::memory {
 
@@ -24,12 +31,7 @@ enum class Fill : uint8_t {
 };
 inline constexpr uint64_t kFillAutoBytes = 65536;
 
-// Pages that an allocation asks for.
-struct PagePlan {
-  Pages kind = Pages::kNormal;
-  uint64_t page_bytes = 0;  // of huge pages: 2 MiB or 1 GiB
-  bool fallback = false;    // normal pages do when no such page is left
-};
+inline constexpr uint32_t kNoContext = UINT32_MAX;
 
 class Arena final : private Heap::Backing {
  public:
@@ -39,13 +41,45 @@ class Arena final : private Heap::Backing {
     uint64_t bytes = 0;
     bool open = false;  // the client may dereference device pointers
     Fill fill = Fill::kAuto;
+    MemorySettings memory;
   };
   Arena(const Setup& setup, Ledger& ledger, Budget& budget);
 
-  // Raises 207001.
-  std::byte* allocate(uint64_t bytes, const PagePlan& plan);
+  // Past the caches, or from a pool. One retry after everything idle was given back, here and by
+  // other processes. Raises 207001.
+  std::byte* allocate(uint64_t bytes, aclrtMemMallocPolicy policy, Pool* pool = nullptr,
+                      uint16_t owner = 0);
   // Raises 107000.
   void free(std::byte* address);
+
+  // A pool for a context. Raises 207001 when its initial size cannot be had.
+  Pool& open_pool(uint32_t context, uint64_t padding);
+  // Gives all idle memory of the device back: of this process's pools.
+  void trim_pools();
+  // This process's figures: of one pool after the other, then of what went past all pools.
+  std::vector<std::pair<uint32_t, Pool::Figures>> figures();
+  Pool::Figures total();
+  // Reserved and not live.
+  Parts idle();
+
+  // For pools. charge() and uncharge() work on the ledger.
+  Heap& heap() { return heap_; }
+  bool charge(Parts parts);
+  void uncharge(Parts parts);
+  void fill_fresh(uint64_t offset, uint64_t bytes);
+  void fill_freed(uint64_t offset, uint64_t bytes);
+  // False when each call must be seen: contents are marked, stacks are remembered.
+  bool lanes_allowed() const { return setup_.fill != Fill::kOn && !setup_.memory.trace; }
+  [[noreturn]] void refuse_pool(uint64_t bytes);
+  void settle_leaks(Pool& pool, bool reclaim);
+  void take_over(Pool& pool, const Tally& live, Parts reserved);
+
+  // Live blocks of this process, largest first; at most `most`.
+  struct Live {
+    Heap::Entry entry;
+    uint16_t owner = 0;
+  };
+  std::vector<Live> largest(size_t most) const;
   // See memory::view(). address lies in the client's range.
   std::byte* view(const std::byte* address, uint64_t bytes) {
     const auto offset = static_cast<uint64_t>(address - setup_.client);
@@ -61,7 +95,9 @@ class Arena final : private Heap::Backing {
     return heap_.find(static_cast<uint64_t>(address - setup_.client));
   }
   // Kind of the pages behind a live block.
-  Pages pages_at(uint64_t offset) const { return static_cast<Pages>(heap_.tag_of(offset)); }
+  Pages pages_at(uint64_t offset) const {
+    return heap_.tag_of(offset) == Shape::kNormal ? Pages::kNormal : Pages::kHuge;
+  }
   uint64_t touched_bytes() const;
   const Setup& setup() const { return setup_; }
   int file() const { return file_; }
@@ -70,12 +106,19 @@ class Arena final : private Heap::Backing {
  private:
   static constexpr uint64_t kMeterFrom = 65536;  // smaller views are not worth watching
 
-  bool acquire(Block run, uint8_t tag) override;
-  void release(Block run, uint8_t tag) override;
+  static constexpr size_t kPoolsMax = 4096;
+
+  bool acquire(Block run, uint8_t tag, Heap::Home& home) override;
+  void release(Block run, uint8_t tag, Heap::Home& home) override;
   void discard(Block free_run) override;
   void meter(uint64_t offset, uint64_t bytes);
   void fill(uint64_t offset, uint64_t bytes, uint16_t pattern);
+  uint64_t attempt(uint64_t bytes, Shape shape, Pool* pool, Heap::Outcome& outcome);
+  void free_own(std::byte* address, uint64_t offset);
+  void note_own(int64_t sign, uint64_t offset, uint64_t bytes);
+  [[noreturn]] void refuse_free(const std::byte* address) const;
   [[noreturn]] void refuse_allocation(uint64_t bytes, Heap::Outcome outcome);
+  std::string holders_text();
   [[noreturn]] void refuse_view(const std::byte* address, uint64_t bytes, const Found& found) const;
 
   const Setup setup_;
@@ -84,6 +127,13 @@ class Arena final : private Heap::Backing {
   int file_ = -1;
   std::byte* alias_ = nullptr;
   Heap heap_;
+  // Of what went past all pools: home 0.
+  mutable base::RankedMutex own_mutex_{base::Rank::kLeaf};
+  Tally own_live_;
+  int64_t own_peak_ = 0;
+  Parts own_reserved_;
+  base::RankedMutex pools_mutex_{base::Rank::kEvent};  // making of pools
+  std::array<std::atomic<Pool*>, kPoolsMax> pools_{};  // by home; never destroyed, used again
 };
 
 // "address 0x.. lies 16 bytes into the allocation of ..." for error texts.

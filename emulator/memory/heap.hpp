@@ -6,9 +6,12 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <functional>
+#include <span>
 
 #include "base/mutex.hpp"
 #include "memory/runs.hpp"
+#include "memory/size_class.hpp"
 
 namespace ascendrt::memory {
 
@@ -26,23 +29,40 @@ struct Found {
 
 // Note [Heap]
 // A block above 16 KiB is a run of pages. Smaller ones are cut from slabs: runs whose blocks all
-// have one of 48 sizes, eight steps per power of two. An empty slab goes back at once;
-// where no slab fits any more, a small block gets pages of its own.
-// The index
-// answers "which block holds this address" without a lock, for engines and the fault handler: chunk
-// (2 MiB) or page -> first page of the run -> the block. Entries are written when a run is taken
-// and never cleared; a stale one leads to a block that does not cover the address, and is
-// recognised by that. So a wrong answer is impossible and a lookup that races with a free sees the
-// block either live or freed.
+// have one size. An empty slab goes back at once; where no slab fits any more, a small block gets
+// pages of its own. Each run belongs to a home (a pool), and so do the blocks of a slab.
+// A block is free in the heap, live, or retired: taken back from the client but not from its owner,
+// who keeps it in a cache until it revives or recycles it. Retiring is one atomic exchange without
+// a lock, so of two frees of one block exactly one succeeds, whoever races.
+// The index answers "which block holds this address" without a lock, for engines and the fault
+// handler: chunk (2 MiB) or page -> first page of the run -> the block. Entries are written when a
+// run is taken and never cleared; a stale one leads to a block that does not cover the address, and
+// is recognised by that. So a wrong answer is impossible and a lookup that races with a free sees
+// the block either live or freed.
 class Heap {
  public:
+  struct Slab;
+  // The owner of runs. The heap guards what is in it.
+  class Home {
+   public:
+    explicit Home(uint16_t id) : id_(id) {}
+    uint16_t id() const { return id_; }
+
+   protected:
+    ~Home() = default;
+    uint16_t id_;
+
+   private:
+    friend class Heap;
+    std::array<Slab*, kSizeClasses> partial_{};  // slabs with a free block, by size class
+  };
   // What stands behind the range; called with the heap's lock held.
   class Backing {
    public:
     // Before a run comes into use. False: no room (capacity, host), nothing has changed.
-    virtual bool acquire(Block run, uint8_t tag) = 0;
+    virtual bool acquire(Block run, uint8_t tag, Home& home) = 0;
     // After a run went out of use; its contents are no longer needed.
-    virtual void release(Block run, uint8_t tag) = 0;
+    virtual void release(Block run, uint8_t tag, Home& home) = 0;
     // Free memory that may hold data: give its pages back.
     virtual void discard(Block free_run) = 0;
 
@@ -68,17 +88,93 @@ class Heap {
   // to a page that divides bytes.
   // A span above bytes makes the block occupy that much; its bounds stay those of bytes. The
   // backing sees the tag (0 for small blocks).
-  Result allocate(uint64_t bytes, uint64_t span_bytes = 0, uint8_t tag = 0);
+  Result allocate(uint64_t bytes, uint64_t span_bytes, uint8_t tag, Home& home);
+  Result allocate(uint64_t bytes, uint64_t span_bytes = 0, uint8_t tag = 0) {
+    return allocate(bytes, span_bytes, tag, own_);
+  }
+  // Small blocks of one size, retired, into out; gives how many there were.
+  uint32_t take_small(uint32_t size_class, std::span<uint64_t> out, Home& home);
   // False when no live block starts there.
-  bool free(uint64_t offset);
+  bool free(uint64_t offset, Home& home);
+  bool free(uint64_t offset) { return free(offset, own_); }
+  // Takes retired blocks back.
+  void recycle(std::span<const uint64_t> offsets, Home& home);
+  void recycle_own(uint64_t offset) { recycle(std::span(&offset, 1), own_); }
+  // Moves all runs of a home to the heap's own.
+  void adopt(Home& from);
   // Lock-free; also from a signal handler.
   Found find(uint64_t offset) const;
 
-  // The tag of the run that was last put at the address. Lock-free.
-  uint8_t tag_of(uint64_t offset) const {
+  // Where a block lies, as far as the index knows; read before it is retired and again after.
+  struct Spot {
+    uint32_t first = 0;       // first page of its run
+    uint32_t size_class = 0;  // + 1 for a block of a slab
+    uint16_t home = 0;
+    uint8_t tag = 0;
+    bool known = false;
+  };
+  Spot spot_of(uint64_t offset) const {
+    if (offset >= bytes_) return {};
     const uint32_t run = run_of(offset);
-    return run == 0 ? uint8_t{0} : run_tags_[run - 1].load(std::memory_order_relaxed);
+    if (run == 0) return {};
+    const Run& row = run_rows_[run - 1];
+    return {run - 1, row.size_class.load(kRelaxed), row.home.load(kRelaxed), row.tag.load(kRelaxed),
+            true};
   }
+  // Live -> retired; gives the bytes of the block, 0 when no live block starts there. acq_rel: who
+  // revives the block sees what was written before, wherever that was.
+  uint64_t retire(uint64_t offset, const Spot& spot) {
+    const uint64_t inside = offset - start_of(spot.first);
+    if (spot.size_class == 0) {
+      std::atomic<uint64_t>& cell = run_rows_[spot.first].word;
+      uint64_t word = cell.load(kRelaxed);
+      if ((word & 1) == 0 || inside != 0) return 0;
+      return cell.compare_exchange_strong(word, word & ~1ULL, std::memory_order_acq_rel, kRelaxed)
+                 ? word >> 1
+                 : 0;
+    }
+    const ClassRow& row = kClassTable[spot.size_class - 1];
+    if ((inside * row.reciprocal >> 32) * row.bytes != inside) return 0;
+    std::atomic<uint16_t>& cell = block_words_[offset >> kUnitShift];
+    uint16_t word = cell.load(kRelaxed);
+    if ((word & 1) == 0) return 0;
+    return cell.compare_exchange_strong(word, static_cast<uint16_t>(word & ~1U),
+                                        std::memory_order_acq_rel, kRelaxed)
+               ? (word >> 1U) * kGrain
+               : 0;
+  }
+  // Retired -> live with these bounds, by its owner. release: pairs with the exchange in retire().
+  void revive_small(uint64_t offset, uint64_t bytes) {
+    block_words_[offset >> kUnitShift].store(static_cast<uint16_t>(bytes / kGrain << 1 | 1),
+                                             std::memory_order_release);
+  }
+  void revive_run(uint32_t first, uint64_t bytes) {
+    run_rows_[first].word.store(bytes << 1 | 1, std::memory_order_release);
+  }
+  uint64_t start_of(uint32_t first) const { return uint64_t{first} << page_shift_; }
+  uint32_t pages_of(uint32_t first) const { return run_rows_[first].pages.load(kRelaxed); }
+  unsigned page_bits() const { return page_shift_; }
+
+  // The tag of the run that was last put at the address. Lock-free.
+  uint8_t tag_of(uint64_t offset) const { return spot_of(offset).tag; }
+  // Who asked for the run at the address (Note [Owners]); 0 unless it was set since it was taken.
+  uint16_t owner_of(uint64_t offset) const {
+    const uint32_t run = run_of(offset);
+    return run == 0 ? uint16_t{0} : owners_[run - 1].load(kRelaxed);
+  }
+  // Blocks of slabs stay nobody's.
+  void set_owner(uint64_t offset, uint16_t owner) {
+    const Spot spot = spot_of(offset);
+    if (spot.size_class == 0) owners_[spot.first].store(owner, kRelaxed);
+  }
+
+  struct Entry {
+    Block block;
+    uint16_t home;
+    uint8_t tag;
+  };
+  // Calls visit(entry) for each live block in the order of addresses, with the lock held.
+  void for_each_live(const std::function<void(const Entry&)>& visit) const;
 
   uint64_t bytes() const { return bytes_; }
   uint64_t largest_free_bytes() const;
@@ -86,27 +182,34 @@ class Heap {
   void trim();
 
  private:
-  struct Slab {
-    Slab* next = nullptr;
-    Slab* prev = nullptr;
-    uint32_t first_page = 0;
-    uint32_t size_class = 0;
-    uint32_t blocks = 0;
-    uint32_t free_blocks = 0;
-    std::array<uint64_t, 16> free_bits{};
+  static constexpr auto kRelaxed = std::memory_order_relaxed;
+  static constexpr uint64_t kGrain = 32;  // sizes are multiples of it
+  static constexpr unsigned kUnitShift = 6;
+  // A run as it stands at its first page.
+  struct Run {
+    std::atomic<uint64_t> word;  // bytes << 1 | live; 0 for a slab
+    std::atomic<uint32_t> pages;
+    std::atomic<uint16_t> home;
+    std::atomic<uint8_t> size_class;  // + 1 of a slab, else 0
+    std::atomic<uint8_t> tag;
   };
-  static constexpr uint32_t kClasses = 48;
+  static_assert(sizeof(Run) == 16);
+  struct OwnHome final : Home {
+    OwnHome() : Home(0) {}
+  };
 
-  Result allocate_run(uint64_t bytes, uint64_t span_bytes, uint8_t tag);
-  Result allocate_small(uint64_t bytes);
-  Result take_run(uint64_t bytes, uint8_t tag);
-  void give_run(uint32_t first);
+  Result allocate_run(uint64_t bytes, uint64_t span_bytes, uint8_t tag, Home& home);
+  Result allocate_small(uint64_t bytes, Home& home);
+  uint64_t pop_small(Slab& slab);
+  Result take_run(uint64_t bytes, uint8_t tag, Home& home);
+  void give_run(uint32_t first, Home& home);
+  void recycle_locked(uint64_t offset, Home& home);
   void trim_locked();
   void write_index(uint32_t first, uint32_t pages);
-  Slab* make_slab(uint32_t size_class, Outcome& outcome);
-  void free_small(Block block, Slab& slab);
-  void link(Slab& slab);
-  void unlink(Slab& slab);
+  Slab* make_slab(uint32_t size_class, Outcome& outcome, Home& home);
+  void recycle_small(uint64_t offset, Slab& slab, Home& home);
+  static void link(Slab& slab, Home& home);
+  static void unlink(Slab& slab, Home& home);
   // First page + 1 of the run that was last put at the address, 0 if there was none.
   uint32_t run_of(uint64_t offset) const {
     const uint32_t run = chunk_run_[offset >> chunk_shift_].load(std::memory_order_relaxed);
@@ -122,15 +225,14 @@ class Heap {
   mutable base::RankedMutex mutex_{base::Rank::kArena};
   Runs runs_;
   uint64_t freed_since_trim_ = 0;
-  std::array<Slab*, kClasses> partial_{};  // slabs with a free block, by size class
+  OwnHome own_;
 
   // The index; all sizes are in entries per page (or per unit of 64 bytes for block_words_).
   std::atomic<uint32_t>* const chunk_run_;  // first page + 1 of the run that covers the whole chunk
   std::atomic<uint32_t>* const page_run_;   // first page + 1 of the run that holds the page
-  std::atomic<uint64_t>* const run_words_;  // at a first page: bytes << 1 | live
-  std::atomic<uint8_t>* const run_classes_;   // at a first page: size class + 1 of a slab, else 0
+  Run* const run_rows_;                     // at a first page
   std::atomic<uint16_t>* const block_words_;  // at a small block's start: bytes / 32 << 1 | live
-  std::atomic<uint8_t>* const run_tags_;      // at a first page
+  std::atomic<uint16_t>* const owners_;       // at a first page
   Slab** const slabs_;                        // at a first page, null for a plain run
 };
 

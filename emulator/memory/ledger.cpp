@@ -1,16 +1,22 @@
 #include "memory/ledger.hpp"
 
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
+#include <cstring>
+#include <ctime>
 #include <mutex>
 
 #include "base/error.hpp"
+#include "base/log.hpp"
 #include "gen/abi.h"
 #include "memory/ledger_file.hpp"
 #include "memory/os.hpp"
@@ -20,8 +26,21 @@ namespace ascendrt::memory {
 namespace {
 
 constexpr uint64_t kMagic = 0x5245474445545241;  // "ARTEDGER"
-constexpr uint32_t kVersion = 1;
+constexpr uint32_t kVersion = 2;
+constexpr int kAnswerRounds = 5;  // of 10 ms each
+constexpr long kAnswerRoundNs = 10'000'000;
+constexpr long kQuestionNs = 500'000'000;
 constexpr auto kRelaxed = std::memory_order_relaxed;
+
+// Sleeps while the word holds the value, at most so long; wakes and errors are all the same.
+void futex_wait(uint32_t* word, uint32_t value, long ns) {
+  const timespec time{0, ns};
+  syscall(SYS_futex, word, FUTEX_WAIT, value, &time, nullptr, 0);
+}
+
+void futex_wake(uint32_t* word) {
+  syscall(SYS_futex, word, FUTEX_WAKE, INT32_MAX, nullptr, nullptr, 0);
+}
 
 // Byte 0 of the file is the lock, byte 1 + n is kept by the process in place n.
 struct flock byte_lock(short type, off_t byte) {
@@ -33,23 +52,23 @@ struct flock byte_lock(short type, off_t byte) {
   return lock;
 }
 
-// The locks belong to the open file and die with its last user: a forked child lets go of it at
-// once.
+// The locks belong to the open file and die with its last user, a mapping being one: a forked child
+// lets go of both at once.
 struct {
   std::atomic<int> file{-1};
-  std::atomic<void*> sheet{nullptr};
+  std::atomic<void*> mapped{nullptr};
   std::atomic<size_t> bytes{0};
 } g_inherited;
 
-void forget_in_child(int file, void* sheet, size_t bytes) {
+void forget_in_child(int file, void* mapped, size_t bytes) {
   static const int registered = pthread_atfork(nullptr, nullptr, [] {
     const int inherited = g_inherited.file.exchange(-1, kRelaxed);
     if (inherited < 0) return;
-    munmap(g_inherited.sheet.load(kRelaxed), g_inherited.bytes.load(kRelaxed));
+    munmap(g_inherited.mapped.load(kRelaxed), g_inherited.bytes.load(kRelaxed));
     close(inherited);
   });
   if (registered != 0) return;
-  g_inherited.sheet.store(sheet, kRelaxed);
+  g_inherited.mapped.store(mapped, kRelaxed);
   g_inherited.bytes.store(bytes, kRelaxed);
   g_inherited.file.store(file, kRelaxed);
 }
@@ -60,9 +79,16 @@ void forget_in_child(int file, void* sheet, size_t bytes) {
 
 // What to do about a ledger that cannot be used.
 constexpr const char* kAdvice =
-    ": end the processes that use it and remove it, or choose another name with ASCENDRT_MACHINE";
+    ": end the processes that use it and run 'ascendrt smi --reset', or choose another name with "
+    "ASCENDRT_MACHINE";
 
 }  // namespace
+
+// As each file of this version begins.
+const Ledger::Header Ledger::kHeader{kMagic, kVersion, sizeof(Sheet), kLedgerDevices,
+                                     kLedgerProcesses};
+
+size_t Ledger::place_at(uint32_t place) { return offsetof(Sheet, places) + place * sizeof(Place); }
 
 // Excludes other processes; the owner's mutex excludes other threads.
 class Ledger::FileLock {
@@ -91,7 +117,7 @@ Ledger::Ledger(const std::string& machine) : machine_(machine) {
   try {
     prepare();
   } catch (...) {
-    if (sheet_ != nullptr) munmap(sheet_, sizeof(Sheet));
+    if (words_ != nullptr) munmap(words_, sizeof(Sheet));
     close(file_);
     throw;
   }
@@ -110,24 +136,18 @@ void Ledger::prepare() {
   if (fresh && ftruncate(file_, sizeof(Sheet)) != 0) {
     refuse("cannot size " + where() + ": " + os::last_reason());
   }
-  void* mapped = mmap(nullptr, sizeof(Sheet), PROT_READ | PROT_WRITE, MAP_SHARED, file_, 0);
+  void* mapped = mmap(nullptr, sizeof(Sheet), PROT_READ, MAP_SHARED, file_, 0);
   if (mapped == MAP_FAILED) refuse("cannot map " + where() + ": " + os::last_reason());
-  sheet_ = static_cast<Sheet*>(mapped);
-  forget_in_child(file_, sheet_, sizeof(Sheet));
-  if (fresh) {
-    sheet_->version = kVersion;
-    sheet_->bytes = sizeof(Sheet);
-    sheet_->devices = kLedgerDevices;
-    sheet_->processes = kLedgerProcesses;
-    sheet_->magic = kMagic;
-  }
+  words_ = static_cast<std::byte*>(mapped);
+  forget_in_child(file_, mapped, sizeof(Sheet));
+  if (fresh) write(0, kHeader);
   check_sheet();
   take_place();
 }
 
 Ledger::~Ledger() {
   forget(place_);
-  munmap(sheet_, sizeof(Sheet));
+  munmap(words_, sizeof(Sheet));
   g_inherited.file.store(-1, kRelaxed);
   close(file_);  // drops this process's locks
 }
@@ -149,17 +169,62 @@ void Ledger::check_owner() const {
   }
 }
 
-void Ledger::check_sheet() const {
+void Ledger::check_sheet() {
+  Header header{};
+  read(0, header);
   const char* fault = nullptr;
-  if (sheet_->magic != kMagic)
+  if (header.magic != kMagic)
     fault = "does not begin as a ledger does";
-  else if (sheet_->version != kVersion)
+  else if (header.version != kVersion)
     fault = "is of another version";
-  else if (sheet_->bytes != sizeof(Sheet) || sheet_->devices != kLedgerDevices ||
-           sheet_->processes != kLedgerProcesses)
+  else if (std::memcmp(&header, &kHeader, sizeof header) != 0)
     fault = "has another layout";
   if (fault == nullptr) return;
   refuse(where() + " " + fault + kAdvice);
+}
+
+// What was cut off reads as zero, and the file gets its size and our part of it again.
+template <class T>
+void Ledger::read(size_t at, T& out) {
+  const ssize_t got = pread(file_, &out, sizeof out, static_cast<off_t>(at));
+  if (got == static_cast<ssize_t>(sizeof out)) return;
+  std::memset(reinterpret_cast<std::byte*>(&out) + std::max<ssize_t>(got, 0), 0,
+              sizeof out - static_cast<size_t>(std::max<ssize_t>(got, 0)));
+  mend();
+}
+
+// One word, without mending: for waits without the lock.
+uint32_t Ledger::peek(size_t at) const {
+  uint32_t value = 0;
+  [[maybe_unused]] const ssize_t got = pread(file_, &value, sizeof value, static_cast<off_t>(at));
+  return value;
+}
+
+template <class T>
+void Ledger::write(size_t at, const T& value) {
+  // A failure (no memory left for the file) shows others old figures, nothing else.
+  [[maybe_unused]] const ssize_t put = pwrite(file_, &value, sizeof value, static_cast<off_t>(at));
+}
+
+void Ledger::mend() {
+  struct stat status{};
+  if (fstat(file_, &status) != 0 || status.st_size >= static_cast<off_t>(sizeof(Sheet))) return;
+  if (ftruncate(file_, sizeof(Sheet)) != 0) return;
+  base::warn_once("memory.ledger.cut", where() + " was cut short by another process; mended");
+  write(0, kHeader);
+  write(place_at(place_), static_cast<uint32_t>(getpid()));
+  for (uint32_t device = 0; device < kLedgerDevices; ++device) publish(device);
+}
+
+// Our two cells of the device.
+void Ledger::publish(uint32_t device) {
+  const size_t cell = place_ * sizeof(uint64_t);
+  const size_t at = offsetof(Sheet, used) + device * kKinds * sizeof(Row) + cell;
+  write(at, mine_[device].normal);
+  write(at + sizeof(Row), mine_[device].huge);
+  const size_t cached = offsetof(Sheet, cached) + device * kKinds * sizeof(Row) + cell;
+  write(cached, cached_[device].normal);
+  write(cached + sizeof(Row), cached_[device].huge);
 }
 
 void Ledger::take_place() {
@@ -168,7 +233,7 @@ void Ledger::take_place() {
     if (fcntl(file_, F_OFD_SETLK, &lock) != 0) continue;  // somebody lives there
     place_ = place;
     forget(place);  // what a dead process left
-    sheet_->places[place].process.store(static_cast<uint32_t>(getpid()), kRelaxed);
+    write(place_at(place), Place{static_cast<uint32_t>(getpid()), 0, 0, 0});
     return;
   }
   refuse(where() + " has no place left: " + std::to_string(kLedgerProcesses) +
@@ -180,76 +245,187 @@ uint64_t Ledger::Used::total() const {
   return __builtin_add_overflow(normal_bytes, huge_bytes, &bytes) ? UINT64_MAX : bytes;
 }
 
-Ledger::Used Ledger::sum(uint32_t device) const {
-  const auto add = [](const auto& row) {
-    uint64_t total = 0;
-    for (const auto& used : row) {
-      if (__builtin_add_overflow(total, used.load(kRelaxed), &total)) return UINT64_MAX;
+// Of all places but this one, and of this one what we know ourselves.
+Ledger::Used Ledger::sum(uint32_t device, const std::array<Row, kKinds>& rows) const {
+  const auto add = [&](const Row& row, uint64_t own) {
+    uint64_t total = own;
+    for (uint32_t place = 0; place < kLedgerProcesses; ++place) {
+      if (place == place_) continue;
+      if (__builtin_add_overflow(total, row[place], &total)) return UINT64_MAX;
     }
     return total;
   };
-  return {add(sheet_->used[device][0]), add(sheet_->used[device][1])};
+  return {add(rows[0], mine_[device].normal), add(rows[1], mine_[device].huge)};
 }
 
 void Ledger::forget(uint32_t place) {
-  for (auto& device : sheet_->used) {
-    for (auto& row : device) row[place].store(0, kRelaxed);
+  for (size_t row = 0; row < 2 * kLedgerDevices * kKinds; ++row) {
+    write(offsetof(Sheet, used) + row * sizeof(Row) + place * sizeof(uint64_t), uint64_t{0});
   }
-  sheet_->places[place].process.store(0, kRelaxed);
+  write(place_at(place), Place{});
+}
+
+// No process holds the lock of a place that is dead.
+bool Ledger::alive(uint32_t place) const {
+  struct flock lock = byte_lock(F_WRLCK, static_cast<off_t>(place) + 1);
+  return fcntl(file_, F_OFD_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
 }
 
 // With both locks held: forgets what processes that died still have on the sheet.
-void Ledger::sweep() {
+void Ledger::sweep(uint32_t device) {
+  std::array<Place, kLedgerProcesses> places;
+  std::array<Row, kKinds> rows;
+  read(offsetof(Sheet, places), places);
+  read(offsetof(Sheet, used) + device * sizeof rows, rows);
   for (uint32_t place = 0; place < kLedgerProcesses; ++place) {
-    if (place == place_ || sheet_->places[place].process.load(kRelaxed) == 0) continue;
-    struct flock lock = byte_lock(F_WRLCK, static_cast<off_t>(place) + 1);
-    if (fcntl(file_, F_OFD_GETLK, &lock) == 0 && lock.l_type == F_UNLCK) forget(place);
+    const bool empty = places[place].process == 0 && rows[0][place] == 0 && rows[1][place] == 0;
+    if (place != place_ && !empty && !alive(place)) forget(place);
   }
 }
 
-bool Ledger::charge(uint32_t device, Pages kind, uint64_t bytes, uint64_t capacity_bytes) {
+bool Ledger::charge(uint32_t device, Parts parts, uint64_t capacity_bytes) {
   const std::lock_guard threads(mutex_);
   const FileLock processes(file_);
   const auto fits = [&] {
-    const uint64_t used = sum(device).total();
-    return used <= capacity_bytes && bytes <= capacity_bytes - used;
+    std::array<Row, kKinds> rows;
+    read(offsetof(Sheet, used) + device * sizeof rows, rows);
+    const uint64_t used = sum(device, rows).total();
+    return used <= capacity_bytes && parts.total() <= capacity_bytes - used;
   };
   if (!fits()) {
-    sweep();
+    sweep(device);
     if (!fits()) return false;
   }
-  sheet_->used[device][static_cast<size_t>(kind)][place_].fetch_add(bytes, kRelaxed);
+  mine_[device].normal += parts.normal;
+  mine_[device].huge += parts.huge;
+  publish(device);
   return true;
 }
 
-void Ledger::release(uint32_t device, Pages kind, uint64_t bytes) {
-  // No lock: only this process writes here, and less use can break no promise.
-  auto& used = sheet_->used[device][static_cast<size_t>(kind)][place_];
-  uint64_t now = used.load(kRelaxed);
-  while (!used.compare_exchange_weak(now, now - std::min(now, bytes), kRelaxed)) {
-  }
+void Ledger::release(uint32_t device, Parts parts) {
+  const std::lock_guard threads(mutex_);
+  Parts& mine = mine_[device];
+  mine.normal -= std::min(mine.normal, parts.normal);
+  mine.huge -= std::min(mine.huge, parts.huge);
+  publish(device);  // no file lock: only this process writes here, and less breaks no promise
 }
 
 Ledger::Used Ledger::used(uint32_t device) {
   const std::lock_guard threads(mutex_);
   const FileLock processes(file_);
-  sweep();
-  return sum(device);
+  sweep(device);
+  std::array<Row, kKinds> rows;
+  read(offsetof(Sheet, used) + device * sizeof rows, rows);
+  return sum(device, rows);
+}
+
+Ledger::Used Ledger::cached_by_others(uint32_t device) {
+  const std::lock_guard threads(mutex_);
+  std::array<Row, kKinds> used;
+  std::array<Row, kKinds> cached;
+  read(offsetof(Sheet, used) + device * sizeof used, used);
+  read(offsetof(Sheet, cached) + device * sizeof cached, cached);
+  std::array<uint64_t, kKinds> sums{};
+  for (size_t kind = 0; kind < kKinds; ++kind) {
+    for (uint32_t place = 0; place < kLedgerProcesses; ++place) {
+      const uint64_t believable = std::min(cached[kind][place], used[kind][place]);
+      if (place == place_) continue;
+      if (__builtin_add_overflow(sums[kind], believable, &sums[kind])) sums[kind] = UINT64_MAX;
+    }
+  }
+  return {sums[0], sums[1]};
+}
+
+std::vector<Ledger::Holder> Ledger::holders(uint32_t device) {
+  const std::lock_guard threads(mutex_);
+  std::array<Place, kLedgerProcesses> places;
+  std::array<Row, kKinds> rows;
+  {
+    const FileLock processes(file_);
+    sweep(device);
+    read(offsetof(Sheet, places), places);
+    read(offsetof(Sheet, used) + device * sizeof rows, rows);
+  }
+  std::vector<Holder> all;
+  for (uint32_t place = 0; place < kLedgerProcesses; ++place) {
+    const bool own = place == place_;
+    const Parts held = own ? mine_[device] : Parts{rows[0][place], rows[1][place]};
+    if (own || held.normal != 0 || held.huge != 0) {
+      all.push_back({own ? static_cast<uint32_t>(getpid()) : places[place].process, held, own});
+    }
+  }
+  return all;
 }
 
 std::string Ledger::other_holders(uint32_t device) {
   constexpr int kNamed = 5;
   std::string text;
   int named = 0;
-  for (uint32_t place = 0; place < kLedgerProcesses; ++place) {
-    const auto& used = sheet_->used[device];
-    const Used held{used[0][place].load(kRelaxed), used[1][place].load(kRelaxed)};
-    if (place == place_ || held.total() == 0) continue;
+  for (const Holder& holder : holders(device)) {
+    const Used held{holder.used.normal, holder.used.huge};
+    if (holder.own || held.total() == 0) continue;
     if (++named > kNamed) return text + ", and others";
     text += (text.empty() ? "" : ", ") + size_text(held.total()) + " by process " +
-            std::to_string(sheet_->places[place].process.load(kRelaxed));
+            std::to_string(holder.process);
   }
   return text;
+}
+
+// See Note [Asking others]; the kernel alone follows these addresses.
+uint32_t* Ledger::word(size_t at) const { return reinterpret_cast<uint32_t*>(words_ + at); }
+
+void Ledger::ask_others(uint32_t device) {
+  struct Question {
+    size_t at;
+    uint32_t wanted;
+  };
+  std::vector<Question> asked;
+  {
+    const std::lock_guard threads(mutex_);
+    std::array<Place, kLedgerProcesses> places;
+    std::array<Row, kKinds> rows;
+    read(offsetof(Sheet, places), places);
+    read(offsetof(Sheet, used) + device * sizeof rows, rows);
+    for (uint32_t place = 0; place < kLedgerProcesses; ++place) {
+      if (place == place_ || (rows[0][place] == 0 && rows[1][place] == 0)) continue;
+      const Question question{place_at(place), places[place].wanted + 1};
+      write(question.at + offsetof(Place, wanted), question.wanted);
+      futex_wake(word(question.at + offsetof(Place, wanted)));
+      asked.push_back(question);
+    }
+  }
+  int rounds = kAnswerRounds;
+  for (const Question& question : asked) {
+    const size_t at = question.at + offsetof(Place, answered);
+    while (true) {
+      const uint32_t answered = peek(at);
+      if (static_cast<int32_t>(answered - question.wanted) >= 0 || rounds-- <= 0) break;
+      futex_wait(word(at), answered, kAnswerRoundNs);
+    }
+  }
+}
+
+std::optional<uint32_t> Ledger::wait_for_question() {
+  const size_t at = place_at(place_) + offsetof(Place, wanted);
+  uint32_t wanted = peek(at);
+  if (wanted == answered_) {
+    futex_wait(word(at), wanted, kQuestionNs);
+    wanted = peek(at);
+  }
+  if (wanted == answered_) return std::nullopt;
+  return wanted;
+}
+
+void Ledger::answer(uint32_t question, const std::vector<Parts>& cached) {
+  const std::lock_guard threads(mutex_);
+  const size_t at = place_at(place_);
+  answered_ = question;
+  for (uint32_t device = 0; device < cached.size(); ++device) {
+    cached_[device] = cached[device];
+    publish(device);
+  }
+  write(at + offsetof(Place, answered), answered_);
+  futex_wake(word(at + offsetof(Place, answered)));
 }
 
 }  // namespace ascendrt::memory

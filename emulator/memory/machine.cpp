@@ -2,8 +2,13 @@
 
 #include <algorithm>
 #include <bit>
+#include <csignal>
 #include <mutex>
 #include <string>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <vector>
 
 #include "base/config.hpp"
 #include "base/error.hpp"
@@ -65,6 +70,7 @@ Machine::Setup Machine::setup_from_environment(uint32_t devices, uint64_t device
     setup.host_limit = limit;
   }
   if (const auto name = base::env("ASCENDRT_MACHINE"); name && !name->empty()) setup.name = *name;
+  setup.memory = MemorySettings::from_environment();
   return setup;
 }
 
@@ -94,8 +100,12 @@ Arena& Machine::arena(int32_t device) {
     window = os::reserve(span_, kWindowAlignment);
     window_.store(window, std::memory_order_release);
   }
-  const Arena::Setup part{device, window + (static_cast<uint64_t>(device) << shift_),
-                          setup_.device_bytes, setup_.open, setup_.fill};
+  const Arena::Setup part{device,
+                          window + (static_cast<uint64_t>(device) << shift_),
+                          setup_.device_bytes,
+                          setup_.open,
+                          setup_.fill,
+                          setup_.memory};
   auto* made = new Arena(part, shared, budget_);
   slot.store(made, std::memory_order_release);
   return *made;
@@ -147,7 +157,45 @@ uint64_t Machine::touched_bytes() const {
 
 void Machine::trim() {
   for (const auto& slot : arenas_) {
-    if (Arena* arena = slot.load(std::memory_order_acquire)) arena->trim();
+    if (Arena* arena = slot.load(std::memory_order_acquire)) {
+      arena->trim_pools();
+      arena->trim();
+    }
+  }
+}
+
+void Machine::set_memory(const MemorySettings& settings) {
+  const std::lock_guard lock(mutex_);
+  setup_.memory = settings;
+}
+
+void Machine::answer_others() {
+  ledger();  // not made under the lock
+  const std::lock_guard lock(mutex_);
+  if (std::exchange(answers_, true)) return;
+  // Signals of the client go to its own threads.
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  try {
+    std::thread([this] { serve(); }).detach();
+  } catch (const std::system_error&) {  // others wait in vain, for a bounded time
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+void Machine::serve() {
+  while (true) {
+    const auto question = ledger_->wait_for_question();
+    if (!question) continue;
+    std::vector<Parts> cached;
+    for (const auto& slot : arenas_) {
+      Arena* arena = slot.load(std::memory_order_acquire);
+      if (arena != nullptr) arena->trim_pools();
+      cached.push_back(arena != nullptr ? arena->idle() : Parts{});
+    }
+    ledger_->answer(*question, cached);
   }
 }
 

@@ -16,6 +16,7 @@
 #include "memory/budget.hpp"
 #include "memory/ledger.hpp"
 #include "memory/pinned.hpp"
+#include "memory/settings.hpp"
 
 namespace ascendrt::memory {
 
@@ -32,6 +33,7 @@ class Machine {
     Fill fill = Fill::kAuto;
     std::optional<uint64_t> host_limit;
     std::string name = "default";
+    MemorySettings memory;
   };
   // device_bytes: what the SoC has. Raises 100000.
   static Setup setup_from_environment(uint32_t devices, uint64_t device_bytes);
@@ -60,6 +62,10 @@ class Machine {
   void charge(int32_t device, Pages kind, uint64_t bytes);
   // An engine is about to use these bytes: watches what the host can give, see Note [Host budget].
   void watch(const std::byte* start, uint64_t bytes);
+  // Changes the knobs for arenas made later: of the configuration.
+  void set_memory(const MemorySettings& settings);
+  // Starts the thread that answers other processes (Note [Asking others]), once.
+  void answer_others();
 
   void set_peer(int32_t device, int32_t peer, bool enabled);
   bool peer(int32_t device, int32_t peer) const;
@@ -68,8 +74,9 @@ class Machine {
   void check_device(int32_t device) const;
   uint64_t touched_bytes() const;
   void trim();
+  void serve();
 
-  const Setup setup_;
+  Setup setup_;
   const unsigned shift_;
   const uint64_t span_;
   base::RankedMutex mutex_{base::Rank::kPool};  // making of the parts below
@@ -77,6 +84,7 @@ class Machine {
   std::array<std::atomic<Arena*>, kLedgerDevices> arenas_{};
   std::atomic<Pinned*> pinned_{nullptr};
   std::unique_ptr<Ledger> ledger_;
+  bool answers_ = false;
   Budget budget_;
   std::array<std::atomic<uint64_t>, kLedgerDevices> peers_{};
 };

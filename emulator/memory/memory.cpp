@@ -6,6 +6,7 @@
 #include "base/handle.hpp"
 #include "memory/machine.hpp"
 #include "memory/os.hpp"
+#include "memory/shape.hpp"
 #include "memory/text.hpp"
 #include "memory/virtual.hpp"
 
@@ -13,26 +14,6 @@ namespace ascendrt::memory {
 namespace {
 
 constexpr uint64_t kNormalPage = 4096;
-constexpr uint64_t kHugePage = 2ULL << 20;
-constexpr uint64_t kGiantPage = 1ULL << 30;
-// src: hicann/runtime npu_driver_mem.cc: huge pages are tried above 1 MiB
-constexpr uint64_t kHugeAbove = 1ULL << 20;
-
-PagePlan plan_for(uint64_t bytes, aclrtMemMallocPolicy policy) {
-  switch (policy) {
-    case ACL_MEM_MALLOC_HUGE_ONLY:
-    case ACL_MEM_MALLOC_HUGE_ONLY_P2P:
-      return {Pages::kHuge, kHugePage, false};
-    case ACL_MEM_MALLOC_NORMAL_ONLY:
-    case ACL_MEM_MALLOC_NORMAL_ONLY_P2P:
-      return {};
-    case ACL_MEM_MALLOC_HUGE1G_ONLY:
-    case ACL_MEM_MALLOC_HUGE1G_ONLY_P2P:
-      return {Pages::kHuge, kGiantPage, false};
-    default:
-      return bytes > kHugeAbove ? PagePlan{Pages::kHuge, kHugePage, true} : PagePlan{};
-  }
-}
 
 // Note [Page pools]
 // A card divides its memory into a pool of huge and one of normal pages and reports each. Here
@@ -95,9 +76,47 @@ Location locate(const void* address) {
   return {pinned->registered(address) ? Place::kPinned : Place::kPageable, 0};
 }
 
-void* allocate_device(int32_t device, uint64_t size_bytes, aclrtMemMallocPolicy policy) {
-  return machine().arena(device).allocate(size_bytes, plan_for(size_bytes, policy));
+Shape shape_of(uint64_t bytes, aclrtMemMallocPolicy policy) {
+  switch (policy) {
+    case ACL_MEM_MALLOC_HUGE_ONLY:
+    case ACL_MEM_MALLOC_HUGE_ONLY_P2P:
+      return {round_up(bytes, kHugePage), Shape::kWhole};
+    case ACL_MEM_MALLOC_NORMAL_ONLY:
+    case ACL_MEM_MALLOC_NORMAL_ONLY_P2P:
+      return {round_up(bytes, os::page_bytes()), Shape::kNormal};
+    case ACL_MEM_MALLOC_HUGE1G_ONLY:
+    case ACL_MEM_MALLOC_HUGE1G_ONLY_P2P:
+      return {round_up(bytes, kGiantPage), Shape::kGiant};
+    default:
+      return default_shape(bytes, os::page_shift());
+  }
 }
+
+void* allocate_device(int32_t device, uint64_t size_bytes, aclrtMemMallocPolicy policy) {
+  return machine().arena(device).allocate(size_bytes, policy);
+}
+
+void* allocate_device(int32_t device, uint64_t size_bytes, aclrtMemMallocPolicy policy,
+                      uint16_t owner) {
+  return machine().arena(device).allocate(size_bytes, policy, nullptr, owner);
+}
+
+Pool& open_pool(int32_t device, uint32_t context, uint64_t padding) {
+  Machine& all = machine();
+  Pool& pool = all.arena(device).open_pool(context, padding + 31);
+  all.answer_others();
+  return pool;
+}
+
+void close_pool(Pool& pool) { pool.close(pool.arena().setup().memory.context_reclaim); }
+
+void* allocate_device(Pool& pool, uint64_t size_bytes, aclrtMemMallocPolicy policy) {
+  void* block = pool.arena().allocate(size_bytes, policy, &pool);
+  pool.arm();
+  return block;
+}
+
+void forget_pool() { t_lanes.take = nullptr; }
 
 void free_device(void* address) { arena_of(address).free(static_cast<std::byte*>(address)); }
 
@@ -169,17 +188,37 @@ void set_peer_access(int32_t device, int32_t peer, bool enabled) {
 
 bool peer_access(int32_t device, int32_t peer) { return machine().peer(device, peer); }
 
+namespace {
+
+// What all processes use of the device, without what they keep ready.
+Ledger::Used live_use(Machine& all, int32_t device) {
+  Ledger& ledger = all.ledger();
+  const auto index = static_cast<uint32_t>(device);
+  ledger.ask_others(index);
+  Ledger::Used used = ledger.used(index);
+  const Ledger::Used theirs = ledger.cached_by_others(index);
+  Arena* arena = all.arena_or_null(device);
+  const Parts ours = arena == nullptr ? Parts{} : arena->idle();
+  const auto less = [](uint64_t& value, uint64_t part) { value -= std::min(value, part); };
+  less(used.normal_bytes, theirs.normal_bytes);
+  less(used.normal_bytes, ours.normal);
+  less(used.huge_bytes, theirs.huge_bytes);
+  less(used.huge_bytes, ours.huge);
+  return used;
+}
+
+}  // namespace
+
 Usage usage(int32_t device) {
   Machine& all = machine();
   const uint64_t total = all.setup().device_bytes;
-  const uint64_t used = all.ledger().used(static_cast<uint32_t>(device)).total();
-  return {total, total - std::min(used, total)};
+  return {total, total - std::min(live_use(all, device).total(), total)};
 }
 
 Usage usage(int32_t device, Pages kind) {
   Machine& all = machine();
   const uint64_t total = all.setup().device_bytes;
-  const Ledger::Used used = all.ledger().used(static_cast<uint32_t>(device));
+  const Ledger::Used used = live_use(all, device);
   const uint64_t normal = normal_pool(total, used);
   const uint64_t pool = kind == Pages::kNormal ? normal : total - normal;
   const uint64_t held = kind == Pages::kNormal ? used.normal_bytes : used.huge_bytes;

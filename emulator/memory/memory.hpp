@@ -52,6 +52,23 @@ Location locate(const void* address);
 // free, and which variable to change.
 void* allocate_device(int32_t device, uint64_t size_bytes, aclrtMemMallocPolicy policy);
 
+// The same with an owner's number (memory/owners.hpp), past all caches.
+void* allocate_device(int32_t device, uint64_t size_bytes, aclrtMemMallocPolicy policy,
+                      uint16_t owner);
+
+// The pool of a context: what its threads allocate comes from there. padding is what the chip adds
+// to sizes. Raises 207001 when the initial size cannot be had.
+class Pool;
+Pool& open_pool(int32_t device, uint32_t context, uint64_t padding);
+// The context ends: its caches go back to the device, live blocks are told as leaks and stay valid
+// (or are freed, see ASCENDRT_CONTEXT_RECLAIM).
+void close_pool(Pool& pool);
+// From the pool; afterwards mallocs of the calling thread try the pool's fast lane first, until
+// forget_pool(). Raises 107002 when the context ended meanwhile.
+void* allocate_device(Pool& pool, uint64_t size_bytes, aclrtMemMallocPolicy policy);
+// The calling thread has another current context, or none.
+void forget_pool();
+
 // Raises 107000 for an address that is not the start of a live allocation (double free, foreign).
 void free_device(void* address);
 

@@ -54,7 +54,7 @@ void Pinned::free(void* address) {
              "cannot free " + what + "; aclrtFreeHost takes what aclrtMallocHost gave, once");
 }
 
-bool Pinned::acquire(Block run, uint8_t /*tag*/) {
+bool Pinned::acquire(Block run, uint8_t /*tag*/, Heap::Home& /*home*/) {
   if (!os::commit(start_ + run.offset, run.bytes)) return false;
   committed_.fetch_add(run.bytes, std::memory_order_relaxed);
   if (!os::lock_on_touch(start_ + run.offset, run.bytes)) {
@@ -65,7 +65,7 @@ bool Pinned::acquire(Block run, uint8_t /*tag*/) {
   return true;
 }
 
-void Pinned::release(Block run, uint8_t /*tag*/) {
+void Pinned::release(Block run, uint8_t /*tag*/, Heap::Home& /*home*/) {
   os::decommit(start_ + run.offset, run.bytes);
   committed_.fetch_sub(run.bytes, std::memory_order_relaxed);
 }

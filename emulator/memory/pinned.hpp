@@ -34,8 +34,8 @@ class Pinned final : private Heap::Backing {
   bool registered(const void* address) const;
 
  private:
-  bool acquire(Block run, uint8_t tag) override;
-  void release(Block run, uint8_t tag) override;
+  bool acquire(Block run, uint8_t tag, Heap::Home& home) override;
+  void release(Block run, uint8_t tag, Heap::Home& home) override;
   void discard(Block) override {}
   uint64_t offset_of(const void* address) const {
     return reinterpret_cast<uintptr_t>(address) - reinterpret_cast<uintptr_t>(start_);

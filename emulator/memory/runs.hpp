@@ -33,6 +33,14 @@ class Runs {
   // Pages of the largest free run.
   uint32_t largest() const;
 
+  // Calls f(first) for each taken run in the order of addresses.
+  template <class F>
+  void for_each_taken(F&& f) const {
+    for (uint32_t first = 0; first < pages_; first += records_[first].pages) {
+      if (!records_[first].free) f(first);
+    }
+  }
+
   // Calls f(first, pages) for each free run that may hold data, and marks it clean.
   template <class F>
   void clean(F&& f) {

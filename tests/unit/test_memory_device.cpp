@@ -22,15 +22,14 @@ using ascendrt::base::Error;
 using ascendrt::memory::Arena;
 using ascendrt::memory::Fill;
 using ascendrt::memory::Machine;
-using ascendrt::memory::PagePlan;
 using ascendrt::memory::Pages;
 using ascendrt::memory::Place;
 using ascendrt::memory::Usage;
 namespace memory = ascendrt::memory;
 
 constexpr uint64_t kMiB = 1ULL << 20;
-constexpr PagePlan kNormal;
-constexpr PagePlan kHuge{Pages::kHuge, 2 * kMiB, true};
+constexpr auto kNormal = ACL_MEM_MALLOC_NORMAL_ONLY;
+constexpr auto kHuge = ACL_MEM_MALLOC_HUGE_FIRST;
 
 char* allocate(uint64_t bytes, int32_t device = 0,
                aclrtMemMallocPolicy policy = ACL_MEM_MALLOC_HUGE_FIRST) {
@@ -261,21 +260,27 @@ TEST(memory_capacity_is_exact_and_comes_back) {
 TEST(memory_huge_pages_are_whole_and_fall_back) {
   Machine& machine = make(small_machine(8 * kMiB));
   Arena& arena = machine.arena(0);
+  const auto used = [&] { return machine.ledger().used(0); };
   std::byte* first = arena.allocate(3 * kMiB, kHuge);
-  CHECK_EQ(machine.ledger().used(0).huge_bytes, 4 * kMiB);
+  CHECK_EQ(used().huge_bytes, 2 * kMiB);  // what is behind the last whole page is normal
+  CHECK_EQ(used().normal_bytes, kMiB);
+  CHECK(arena.pages_at(0) == Pages::kHuge);
   CHECK_THROWS_CODE(arena.view(first, 3 * kMiB + 1), 107000);  // bounds are not those of the pages
   std::byte* second = arena.allocate(kMiB, kNormal);
-  CHECK_EQ(machine.ledger().used(0).normal_bytes, kMiB);
+  CHECK_EQ(used().normal_bytes, 2 * kMiB);
   arena.allocate(kMiB + 32, kHuge);
-  CHECK_EQ(machine.ledger().used(0).huge_bytes, 6 * kMiB);
-  CHECK_THROWS_CODE(arena.allocate(kMiB + 32, kHuge), 207001);
+  std::byte* third = arena.allocate(100, ACL_MEM_MALLOC_HUGE_ONLY);
+  CHECK_EQ(used().huge_bytes, 6 * kMiB);
+  CHECK_THROWS_CODE(arena.allocate(32, kNormal), 207001);
   arena.free(first);
   arena.allocate(2 * kMiB, kHuge);
   arena.free(second);
-  // 3 MiB are left: one huge page and half of one. Normal pages do.
-  arena.allocate(2 * kMiB + 4096, kHuge);
-  CHECK_EQ(machine.ledger().used(0).normal_bytes, 2 * kMiB + 4096);
-  CHECK(arena.pages_at(0) == Pages::kHuge);
+  arena.allocate(32, kNormal);
+  // Not quite 2 MiB are left: no whole huge page, normal ones do.
+  CHECK_THROWS_CODE(arena.allocate(kMiB + 32, ACL_MEM_MALLOC_HUGE_ONLY), 207001);
+  std::byte* last = arena.allocate(kMiB + 32, kHuge);
+  CHECK(arena.pages_at(static_cast<uint64_t>(last - arena.setup().client)) == Pages::kNormal);
+  arena.free(third);
 }
 
 TEST(memory_usage_by_kind_of_page) {
@@ -301,7 +306,7 @@ TEST(memory_usage_by_kind_of_page) {
 TEST(memory_giant_pages_round_to_a_gigabyte) {
   Machine& machine = make(small_machine(3ULL << 30));
   Arena& arena = machine.arena(0);
-  const PagePlan giant{Pages::kHuge, 1ULL << 30, false};
+  const auto giant = ACL_MEM_MALLOC_HUGE1G_ONLY;
   std::byte* block = arena.allocate(100, giant);
   CHECK_EQ(machine.ledger().used(0).huge_bytes, 1ULL << 30);
   CHECK_THROWS_CODE(arena.view(block, 200), 107000);

@@ -22,13 +22,13 @@ constexpr uint64_t kMiB = 1ULL << 20;
 
 // Counts what the heap asks of it, and can refuse.
 struct CountingBacking : Heap::Backing {
-  bool acquire(Block run, uint8_t tag) override {
+  bool acquire(Block run, uint8_t tag, Heap::Home& /*home*/) override {
     last_tag = tag;
     if (used + run.bytes > limit) return false;
     used += run.bytes;
     return true;
   }
-  void release(Block run, uint8_t tag) override {
+  void release(Block run, uint8_t tag, Heap::Home& /*home*/) override {
     last_tag = tag;
     used -= run.bytes;
   }

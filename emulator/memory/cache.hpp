@@ -1,0 +1,199 @@
+// The thread tier of device memory: ready blocks that one thread takes and gives without a lock.
+// Owns: the thread's bins and counters, and the protocol that lets others empty them.
+// Must never: write to device memory, or hold what the device needs: see Note [Thread caches].
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "memory/heap.hpp"
+#include "memory/shape.hpp"
+
+namespace ascendrt::memory {
+
+class Pool;
+
+// A number that one thread writes and all may read.
+class Counter {
+ public:
+  void add(int64_t change) { set(get() + change); }
+  void set(int64_t value) { value_.store(value, std::memory_order_relaxed); }
+  int64_t get() const { return value_.load(std::memory_order_relaxed); }
+
+ private:
+  std::atomic<int64_t> value_{0};
+};
+
+// What is live. Parts may be negative where one thread takes and another gives.
+struct Tally {
+  Counter bytes;  // as asked, padded
+  Counter span;   // in pages, or in steps of small sizes
+  Counter huge;   // the part of span in huge pages
+  Counter blocks;
+
+  void add(int64_t sign, uint64_t block_bytes, uint64_t block_span, uint64_t block_huge) {
+    bytes.add(sign * static_cast<int64_t>(block_bytes));
+    span.add(sign * static_cast<int64_t>(block_span));
+    huge.add(sign * static_cast<int64_t>(block_huge));
+    blocks.add(sign);
+  }
+  void add(const Tally& other) {
+    bytes.add(other.bytes.get());
+    span.add(other.span.get());
+    huge.add(other.huge.get());
+    blocks.add(other.blocks.get());
+  }
+};
+
+// Note [Thread caches]
+// A cache belongs to one thread and one pool. The owner works in it without a lock or an atomic
+// exchange: it raises `busy`, looks whether the cache is closed, works, lowers `busy`. Who wants to
+// empty the cache (a context ends, memory is short, another process needs it) holds the pool's
+// lock, closes the cache, makes every thread of the process pass a full barrier (membarrier(2)),
+// and waits for `busy` to be low: from then on the owner can only come through the slow path, where
+// it meets the pool's lock. Without membarrier the owner's first store is a full barrier itself.
+// Blocks in a cache are retired (Note [Heap]), so whoever touches or frees one is told that it was
+// freed. Blocks stay charged to the process; aclrtGetMemInfo counts them as free.
+class alignas(64) Cache {
+ public:
+  static constexpr uint32_t kSmallDepth = 31;
+  static constexpr uint32_t kRunDepth = 12;
+  static constexpr uint32_t kRunBins = 64;
+
+  Cache(Pool& pool, Heap& heap, std::byte* client, uint16_t home, uint64_t padding);
+
+  // What the chip adds to a size before it is rounded to 32, and the rounding.
+  uint64_t padded(uint64_t bytes) const { return (bytes + padding_) & ~uint64_t{31}; }
+
+  // A block of the default policy, null when there is none. bytes is a multiple of 32.
+  void* take(uint64_t bytes) {
+    if (!enter()) return nullptr;
+    void* block = bytes <= kSmallMax ? take_small(bytes) : take_run(bytes);
+    busy_.store(0, std::memory_order_release);
+    return block;
+  }
+  // False when the address is no live block of the pool, or the cache has no room: ask the pool.
+  bool give(const void* address) {
+    const auto offset = static_cast<uint64_t>(static_cast<const std::byte*>(address) - client_);
+    if (!enter()) return false;
+    const bool given = give_at(offset);
+    busy_.store(0, std::memory_order_release);
+    return given;
+  }
+
+ private:
+  friend class Pool;
+  friend struct CacheList;
+  struct SmallBin {
+    uint64_t count = 0;
+    std::array<uint64_t, kSmallDepth> offsets;
+  };
+  struct alignas(64) RunBin {
+    uint64_t key = 0;
+    uint32_t count = 0;
+    std::array<uint32_t, kRunDepth> firsts;
+  };
+
+  bool enter() {
+    if (asymmetric_) {
+      busy_.store(1, std::memory_order_relaxed);
+      std::atomic_signal_fence(std::memory_order_seq_cst);
+    } else {
+      busy_.exchange(1, std::memory_order_seq_cst);
+    }
+    if (closed_.load(std::memory_order_acquire) == 0) [[likely]]
+      return true;
+    busy_.store(0, std::memory_order_release);
+    return false;
+  }
+  RunBin& bin_of(uint64_t key) { return runs_[key * 0x9E3779B97F4A7C15ULL >> 58]; }
+
+  void note_taken(uint64_t bytes, uint64_t span, uint64_t huge) {
+    live_.add(1, bytes, span, huge);
+    cached_.add(-static_cast<int64_t>(span));
+    if (live_.bytes.get() > high_.get()) high_.set(live_.bytes.get());
+  }
+  bool has_room(uint64_t span) const {
+    return cached_.get() + static_cast<int64_t>(span) <= mark_.get();
+  }
+  void note_given(uint64_t bytes, uint64_t span, uint64_t huge) {
+    live_.add(-1, bytes, span, huge);
+    cached_.add(static_cast<int64_t>(span));
+  }
+
+  void* take_small(uint64_t bytes) {
+    const uint32_t size_class = class_of(bytes);
+    SmallBin& bin = small_[size_class];
+    if (bin.count == 0) return nullptr;
+    const uint64_t offset = bin.offsets[--bin.count];
+    heap_.revive_small(offset, bytes);
+    note_taken(bytes, kClassTable[size_class].bytes, 0);
+    return client_ + offset;
+  }
+  void* take_run(uint64_t bytes) {
+    const Shape shape = default_shape(bytes, heap_.page_bits());
+    const uint64_t key = shape.key(heap_.page_bits());
+    RunBin& bin = bin_of(key);
+    if (bin.key != key || bin.count == 0) return nullptr;
+    const uint32_t first = bin.firsts[--bin.count];
+    heap_.revive_run(first, bytes);
+    note_taken(bytes, shape.span, shape.huge());
+    return client_ + heap_.start_of(first);
+  }
+  bool give_at(uint64_t offset) {
+    const Heap::Spot spot = heap_.spot_of(offset);
+    if (!spot.known || spot.home != home_) return false;
+    return spot.size_class != 0 ? give_small(offset, spot) : give_run(offset, spot);
+  }
+  bool give_small(uint64_t offset, const Heap::Spot& spot) {
+    const uint64_t span = kClassTable[spot.size_class - 1].bytes;
+    SmallBin& bin = small_[spot.size_class - 1];
+    if (bin.count == kSmallDepth || !has_room(span)) return false;
+    const uint64_t bytes = heap_.retire(offset, spot);
+    if (bytes == 0) return false;
+    bin.offsets[bin.count++] = offset;
+    note_given(bytes, span, 0);
+    return true;
+  }
+  bool give_run(uint64_t offset, const Heap::Spot& spot) {
+    const Shape shape{uint64_t{heap_.pages_of(spot.first)} << heap_.page_bits(), spot.tag};
+    const uint64_t key = shape.key(heap_.page_bits());
+    RunBin& bin = bin_of(key);
+    if (bin.key != key && bin.count != 0) return false;
+    if (bin.count == kRunDepth || shape.span <= kSmallMax || !has_room(shape.span)) return false;
+    const uint64_t bytes = heap_.retire(offset, spot);
+    if (bytes == 0) return false;
+    bin.key = key;
+    bin.firsts[bin.count++] = spot.first;
+    note_given(bytes, shape.span, shape.huge());
+    return true;
+  }
+
+  Heap& heap_;
+  std::byte* const client_;
+  const uint64_t padding_;
+  const uint16_t home_;
+  const bool asymmetric_;
+  std::atomic<bool> dead_{false};  // its pool closed and will not touch it again
+  Pool& pool_;
+  std::atomic<uint32_t> closed_{0};
+  alignas(64) std::atomic<uint32_t> busy_{0};
+  Tally live_;
+  Counter high_;    // most bytes live since the pool last looked
+  Counter cached_;  // span of the blocks in the bins
+  Counter mark_;    // where cached_ must not go without asking the pool
+  std::array<SmallBin, kSizeClasses> small_;
+  std::array<RunBin, kRunBins> runs_;
+};
+
+// The calling thread's way past all checks: the cache of its current context, and the cache that
+// its last free went to. Null = take the slow path, which finds out and sets them.
+struct Lanes {
+  Cache* take = nullptr;
+  Cache* give = nullptr;
+};
+extern constinit thread_local Lanes t_lanes __attribute__((tls_model("initial-exec")));
+
+}  // namespace ascendrt::memory
