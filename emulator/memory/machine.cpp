@@ -130,8 +130,12 @@ void Machine::charge(int32_t device, Pages kind, uint64_t bytes) {
   check_device(device);
   budget_.admit(bytes);
   Ledger& shared = ledger();
-  if (shared.charge(static_cast<uint32_t>(device), kind, bytes, setup_.device_bytes)) return;
-  const uint64_t used = shared.used(static_cast<uint32_t>(device)).total();
+  const auto index = static_cast<uint32_t>(device);
+  if (shared.charge(index, kind, bytes, setup_.device_bytes)) return;
+  if (Arena* arena = arena_or_null(device)) arena->trim_pools();
+  shared.ask_others(index);
+  if (shared.charge(index, kind, bytes, setup_.device_bytes)) return;
+  const uint64_t used = shared.used(index).total();
   base::fail(ACL_ERROR_RT_MEMORY_ALLOCATION,
              "device " + std::to_string(device) + " has no room for " + size_text(bytes) + ": " +
                  size_text(setup_.device_bytes - std::min(used, setup_.device_bytes)) + " of " +
