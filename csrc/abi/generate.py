@@ -19,6 +19,7 @@ import emit_c as c
 import emit_core as core
 import emit_facades as facades
 import emit_python as py
+import emit_timing as timing
 import model as abi
 from c_text import NOTICE
 
@@ -34,6 +35,7 @@ def outputs(model: abi.Model) -> dict[str, str]:
         "emulator/gen/api_id.hpp": core.emit_api_id(model),
         "emulator/gen/codes.hpp": core.emit_codes(model),
         "emulator/gen/soc.inc": core.emit_soc(model),
+        "emulator/gen/timing.inc": timing.emit_timing(model),
         "emulator/gen/layout_asserts.cpp": core.emit_layout_asserts(model),
         "emulator/gen/stubs.cpp": core.emit_stubs(model),
         "emulator/gen/export.map": core.emit_export_map(model),

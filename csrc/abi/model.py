@@ -233,6 +233,7 @@ class Model:
     codes: tuple[Code, ...]
     libs: tuple[Library, ...]
     socs: tuple[Soc, ...]
+    timing: Table
     pure_calls: tuple[PythonCall, ...]  # of the Python module, with no function behind them
     absent_calls: tuple[str, ...]  # what the vendor's Python module has and ours has not
 
@@ -478,6 +479,7 @@ def load(folder: Path = ABI_DIR) -> Model:
         codes=tuple(_codes(special["codes"], rows.consts)),
         libs=_libs(special["libs"]),
         socs=_socs(special["soc"]),
+        timing=special["timing"],
         pure_calls=tuple(c for r in special["pyacl"]["call"].values() for c in _python_calls(r)),
         absent_calls=tuple(
             f"{module}.{name}"

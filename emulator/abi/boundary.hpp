@@ -13,6 +13,7 @@
 
 #include "base/error.hpp"
 #include "base/thread_end.hpp"
+#include "core/load.hpp"
 #include "gen/abi.h"
 #include "gen/api_id.hpp"
 
@@ -26,12 +27,31 @@ base::Code note_unexpected(ApiId api, const char* what) noexcept;
 // Raises in the child of a fork (a runtime cannot be shared across fork), once per call.
 void check_usable();
 
+// With modelled time a call costs its thread something; see host_cost.cpp.
+class HostCall {
+ public:
+  explicit HostCall(ApiId api) {
+    if (core::g_clock.load(std::memory_order_relaxed) != core::Clock::kReal) begin(api);
+  }
+  HostCall(const HostCall&) = delete;
+  HostCall& operator=(const HostCall&) = delete;
+  ~HostCall() {
+    if (active_) end();
+  }
+
+ private:
+  void begin(ApiId api);
+  static void end();
+  bool active_ = false;
+};
+
 // Runs an entry that answers a status. f returns void or a code. A code it returns (not throws) is
 // an expected outcome: passed on, no message.
 template <ApiId id, class F>
 base::Code call(F&& f) {
   try {
     check_usable();
+    const HostCall host_call(id);
     if constexpr (std::is_void_v<std::invoke_result_t<F>>) {
       std::forward<F>(f)();
       return 0;

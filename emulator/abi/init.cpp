@@ -8,9 +8,12 @@
 #include "base/log.hpp"
 #include "core/context.hpp"
 #include "core/runtime.hpp"
+#include "core/stepped_executor.hpp"
 #include "core/thread_state.hpp"
 #include "core/version_info.hpp"
 #include "gen/prototypes.h"
+#include "probe/probe.hpp"
+#include "trace/trace.hpp"
 
 namespace ascendrt::abi {
 namespace {
@@ -27,6 +30,12 @@ void check_level(aclrtLastErrLevel level) {
                     ", only ACL_RT_THREAD_LEVEL (0) exists");
   }
 }
+
+// The instruments are made known before any call can make the runtime.
+[[maybe_unused]] const bool g_instruments = [] {
+  probe::g_maker = trace::from_environment;
+  return true;
+}();
 
 const char* level_name(aclLogLevel level) {
   switch (level) {
@@ -56,7 +65,10 @@ aclError art_emu_aclInit(const char* configPath) {
 }
 
 aclError art_emu_aclFinalize(void) {
-  return call<ApiId::aclFinalize>([] { core::runtime().finalize(); });
+  return call<ApiId::aclFinalize>([] {
+    core::runtime().finalize();
+    if (auto* stepped = core::stepped_executor()) stepped->write_trace();
+  });
 }
 
 aclError art_emu_aclFinalizeReference(uint64_t* refCount) {

@@ -13,6 +13,7 @@
 #include "base/thread_end.hpp"
 #include "core/exception_info.hpp"
 #include "core/runtime.hpp"
+#include "core/stepped_executor.hpp"
 #include "core/threaded_executor.hpp"
 #include "gen/abi.h"
 
@@ -22,6 +23,19 @@ namespace {
 constexpr int64_t kQuiesceNs = 2'000'000'000;
 
 Executor* make_executor() {
+  const TimeSettings settings = read_time_settings();
+  if (settings.mode != ClockMode::kReal) {
+    const gen::Soc& soc = runtime().soc();
+    auto* stepped = new SteppedExecutor(runtime().physical_device_count(),
+                                        CostModel(soc, settings.timing), settings, soc.name);
+    g_clock.store(Clock::kModelled, std::memory_order_relaxed);
+    return stepped;
+  }
+  g_clock.store(Clock::kReal, std::memory_order_relaxed);
+  if (base::env("ASCENDRT_TRACE").value_or("").size() > 0) {
+    base::warn_once("trace.clock",
+                    "ASCENDRT_TRACE shows modelled time; set ASCENDRT_CLOCK=virtual or paced");
+  }
   const int64_t workers =
       base::env_int("ASCENDRT_WORKERS", std::clamp(usable_cores(), 2, 8), 1, 256);
   return new ThreadedExecutor(runtime().physical_device_count(), static_cast<uint32_t>(workers));

@@ -18,8 +18,11 @@ struct Load {
   const char* label = nullptr;  // name of the operator, for settings and traces; copied
 };
 
-// Set once, when the executor is made: ASCENDRT_CLOCK is virtual or paced.
-inline std::atomic<bool> g_modelled_time{false};
-inline bool time_is_modelled() { return g_modelled_time.load(std::memory_order_relaxed); }
+// Known once the executor is made, or when the environment does not ask for modelled time.
+enum class Clock : uint8_t { kUnknown, kReal, kModelled };
+inline std::atomic<Clock> g_clock{Clock::kUnknown};
+inline bool time_is_modelled() {
+  return g_clock.load(std::memory_order_relaxed) == Clock::kModelled;
+}
 
 }  // namespace ascendrt::core

@@ -9,6 +9,7 @@
 #include "base/config.hpp"
 #include "base/error.hpp"
 #include "core/config_file.hpp"
+#include "core/cost.hpp"
 #include "gen/abi.h"
 #include "memory/memory.hpp"
 
@@ -55,6 +56,7 @@ Runtime::Runtime() {
     visible_.push_back(index);
   }
   read_visible_devices();
+  CostModel(*soc_, read_time_settings().timing);  // raises what is wrong in them
   memory::configure(static_cast<uint32_t>(count), static_cast<uint64_t>(soc_->memory_bytes));
 }
 

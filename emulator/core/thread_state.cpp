@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/context.hpp"
+#include "core/host_clock.hpp"
 #include "memory/memory.hpp"
 
 namespace ascendrt::core {
@@ -48,7 +49,12 @@ ThreadState& make_state() {
 
 }  // namespace
 
-ThreadState::~ThreadState() { set_explicit(nullptr); }
+ThreadState::ThreadState() = default;
+
+ThreadState::~ThreadState() {
+  set_explicit(nullptr);
+  if (host) end_host_thread(*host);
+}
 
 void ThreadState::set_explicit(const base::Ref<Context>& context) {
   memory::forget_pool();

@@ -11,6 +11,7 @@
 namespace ascendrt::core {
 
 class Context;
+struct HostThread;  // core/host_clock.hpp
 
 inline constexpr int32_t kNoDevice = -1;
 
@@ -18,7 +19,7 @@ inline constexpr int32_t kNoDevice = -1;
 // explicit one, aclrtCreateContext and aclrtSetCurrentContext do the reverse.
 // src: hicann/runtime src/runtime (runtime.cc, api_impl.cc), rule S3 "lookup order".
 struct ThreadState {
-  ThreadState() = default;
+  ThreadState();
   ThreadState(const ThreadState&) = delete;
   ThreadState& operator=(const ThreadState&) = delete;
   ~ThreadState();
@@ -31,6 +32,7 @@ struct ThreadState {
   base::Ref<Context> explicit_context;
   int32_t device_slot = kNoDevice;    // physical device index
   bool default_device_taken = false;  // this thread already holds its reference of the JSON default
+  base::Ref<HostThread> host;         // its clock, when time is modelled
   base::Code last_error = 0;
   std::string message;        // failures not yet read by aclGetRecentErrMsg, newest first
   std::string message_taken;  // backing of the pointer that aclGetRecentErrMsg gave out

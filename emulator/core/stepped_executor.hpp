@@ -1,0 +1,155 @@
+// The stepped executor: modelled time. Owns: the virtual clock, the engines with their queues, and
+// every wait of a host thread. Must never: sleep in virtual mode but for a host thread that may
+// still call, or hold its lock while running a task or a client's function.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/cost.hpp"
+#include "core/executor.hpp"
+#include "core/host_clock.hpp"
+#include "probe/probe.hpp"
+
+namespace ascendrt::core {
+
+// Note [Modelled time]
+// Every host thread that has called the ABI has a clock of its own: calls add their cost to it. The
+// device clock `now` moves from event to event (a task is due, a task ends, a limit passes). The
+// next event may happen when no thread could still act before it: its time is not later than the
+// clocks of all threads that are neither blocked in a wait nor have been outside the ABI (or stuck
+// in a call) for the grace time. There is no thread that simulates: whoever waits makes the steps,
+// one at a time; a ticker does when nobody waits and all have been outside for the grace time.
+// Bodies run in the step, at the start or the end of their interval as the seed has it.
+class SteppedExecutor final : public Executor {
+ public:
+  SteppedExecutor(size_t devices, CostModel model, const TimeSettings& settings,
+                  std::string soc_name);
+  void attach(StreamState& stream) override;
+  void detach(StreamState& stream) override;
+  Admission submit(StreamState& stream, Task task) override;
+  bool wait_finished(StreamState& stream, uint64_t number, int64_t deadline_ns) override;
+  bool wait_recorded(EventState& event, uint64_t record, int64_t deadline_ns) override;
+  void close(StreamState& stream) override;
+  void set_aborting(StreamState& stream, bool aborting) override;
+  void drop(StreamState& stream) override;
+  bool wait_engines(StreamState& stream, int64_t deadline_ns) override;
+  void stop_on_failure(StreamState& stream) override;
+  void set_priority(StreamState& stream, uint32_t priority) override;
+  Outcome take_failure(StreamState& stream) override;
+  Outcome domain_failure(StreamState& stream) override;
+  base::Code peek_failure(StreamState& stream) override;
+  std::string describe(StreamState& stream) override;
+  size_t serve(HostQueue& queue, int64_t deadline_ns) override;
+  void set_closed(HostQueue& queue, bool closed) override;
+  bool has_items(HostQueue& queue) override;
+  void quiesce(int64_t limit_ns) override;
+  void model_time(Task& task, const Load& load) override;
+  void transfer(int32_t device, Engine engine, const char* name, const Load& load,
+                base::Function<void()> body) override;
+  int64_t deadline_after_ms(int64_t timeout_ms) override;
+
+  // Doors of host_clock.hpp.
+  void enter(const char* name, const CallCost& cost);
+  void leave();
+  void charge(double us);
+  void thread_ended(HostThread& thread);
+  // The calling thread's clock, and a wait of it on that clock.
+  int64_t host_now_ns();
+  void host_sleep_until(int64_t deadline_ns);
+  const gen::TimingRow& figures() const { return model_.row(); }
+  // Writes the trace as it is now.
+  void write_trace();
+
+ private:
+  class Section;
+  using Lock = std::unique_lock<base::RankedMutex>;
+  using Done = base::Function<bool()>;
+
+  struct Queued {
+    StreamState* stream = nullptr;
+    int64_t ready_ns = 0;
+  };
+  struct EngineState {
+    uint32_t capacity = 1;
+    uint32_t used = 0;
+    std::vector<Queued> queue;
+  };
+  struct Running {
+    StreamState* stream = nullptr;
+    EngineState* engine = nullptr;  // null: a host function that returned
+    int64_t start_ns = 0;
+    bool body_done = false;
+    Outcome outcome;
+  };
+  // A thread in a wait; lives on its stack.
+  struct Waiter {
+    HostThread& thread;
+    Done& done;
+    int64_t deadline_ns;
+    int64_t cost_ns;  // from the end of the work to the return
+    bool over = false;
+  };
+
+  HostThread& self();
+  void change(HostThread& thread, HostThread::State state);
+  bool wait(Done done, int64_t deadline_ns, double cost_us);
+  void catch_up(Lock& lock, HostThread& thread);
+  void step_or_wait(Lock& lock, const bool& over);
+  void settle_waiters();
+  void flush(Lock& lock);
+
+  int64_t next_event() const;
+  int64_t limit(int64_t real_ns, int64_t& wake_ns, bool& somebody_gone);
+  void note_overtaken(int64_t at_ns);
+  bool pace(Lock& lock, int64_t at_ns);
+  void step(Lock& lock, int64_t at_ns);
+  bool end_one(Lock& lock);
+  bool start_one(Lock& lock);
+  size_t choose(const EngineState& engine);
+  void start(Lock& lock, EngineState& engine, size_t index);
+  Outcome run_body(Lock& lock, StreamState& stream);
+  void finish(Running&& ended, int64_t end_ns);
+  void run_item(HostItem item);
+
+  void start_ticker();
+  void tick();
+  EngineState& engine_of(const StreamState& stream);
+  int64_t real_elapsed_ns() const;
+
+  const CostModel model_;
+  const TimeSettings settings_;
+  const std::string soc_name_;
+  const int64_t origin_ns_;  // real time of virtual 0, in paced mode
+  probe::Sink* const sink_;
+
+  clock::Condition changed_;  // something a waiting thread looks at
+  clock::Condition tick_;
+  uint64_t version_ = 0;  // of what changed_ stands for
+  int64_t now_ns_ = 0;
+  int64_t jumped_ns_ = 0;  // real time of the last wait that ran out with a thread outside
+  bool stepping_ = false;
+  bool ticking_ = false;
+  bool ticker_idle_ = false;
+  bool stopping_ = false;
+  uint64_t order_ = 0;
+  uint64_t draws_ = 0;
+  uint64_t overtaken_ = 0;
+  uint32_t numbers_ = 0;
+  std::vector<base::Ref<HostThread>> threads_;
+  std::vector<Waiter*> waiters_;
+  std::vector<EngineState> engines_;  // by device and engine
+  std::map<std::pair<int64_t, uint64_t>, Running> running_;
+  std::vector<probe::TaskSpan> spans_;  // to be told once the lock is gone
+};
+
+// Null in real time.
+SteppedExecutor* stepped_executor();
+
+}  // namespace ascendrt::core
