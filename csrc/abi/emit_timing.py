@@ -86,3 +86,39 @@ inline constexpr SocTiming kSocTimings[] = {{
 
 }}  // namespace ascendrt::gen
 """
+
+
+def _call_rows(model: Model) -> Iterator[str]:
+    figures = {name: figure for figure, names in model.timing["calls"].items() for name in names}
+    known = [function.name for function in model.functions]
+    if unknown := figures.keys() - set(known):
+        raise AbiError(f"timing.toml: [calls] names {sorted(unknown)}, which are no functions")
+    for name in (name for name in known if name in figures):
+        figure = "query" if figures[name] == "looks" else figures[name]
+        field = "nullptr" if figure == "none" else f"&TimingRow::host_{figure}_us"
+        yield f"    {{ApiId::{name}, {field}, {str(figure == 'query').lower()}}},"
+
+
+def emit_call_costs(model: Model) -> str:
+    rows = "\n".join(_call_rows(model))
+    return f"""// {NOTICE}
+// What calls cost their thread on the modelled clock, by ApiId. Source: csrc/abi/timing.toml.
+#pragma once
+
+#include "gen/api_id.hpp"
+#include "gen/timing.inc"
+
+namespace ascendrt::gen {{
+
+struct CallFigure {{
+  ApiId api;
+  double TimingRow::*figure;  // null: nothing
+  bool looks;                 // answers what the device has done until now
+}};
+
+inline constexpr CallFigure kCallFigures[] = {{
+{rows}
+}};
+
+}}  // namespace ascendrt::gen
+"""

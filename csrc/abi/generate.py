@@ -36,6 +36,7 @@ def outputs(model: abi.Model) -> dict[str, str]:
         "emulator/gen/codes.hpp": core.emit_codes(model),
         "emulator/gen/soc.inc": core.emit_soc(model),
         "emulator/gen/timing.inc": timing.emit_timing(model),
+        "emulator/gen/call_costs.inc": timing.emit_call_costs(model),
         "emulator/gen/layout_asserts.cpp": core.emit_layout_asserts(model),
         "emulator/gen/stubs.cpp": core.emit_stubs(model),
         "emulator/gen/export.map": core.emit_export_map(model),

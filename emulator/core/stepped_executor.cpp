@@ -321,7 +321,7 @@ void SteppedExecutor::step(Lock& lock, int64_t at_ns) {
 // ---- engines
 
 SteppedExecutor::EngineState& SteppedExecutor::engine_of(const StreamState& stream) {
-  const auto engine = static_cast<size_t>(model_.engine_for(stream.current.engine));
+  const auto engine = static_cast<size_t>(model_.engine_for(stream.current().engine));
   return engines_[static_cast<size_t>(stream.device) * kEngines + engine];
 }
 
@@ -336,7 +336,7 @@ bool SteppedExecutor::end_one(Lock& lock) {
 
 void SteppedExecutor::finish(Running&& ended, int64_t end_ns) {
   StreamState& stream = *ended.stream;
-  const Task& task = stream.current;
+  const Task& task = stream.current();
   if (ended.engine != nullptr) {
     ended.engine->used -= std::min(std::max(1U, task.timing.cores), ended.engine->capacity);
   }
@@ -359,7 +359,7 @@ bool SteppedExecutor::start_one(Lock& lock) {
   for (EngineState& engine : engines_) {
     if (engine.queue.empty() || engine.used >= engine.capacity) continue;
     const size_t index = choose(engine);
-    const uint32_t cores = std::max(1U, engine.queue[index].stream->current.timing.cores);
+    const uint32_t cores = std::max(1U, engine.queue[index].stream->current().timing.cores);
     // The one whose turn it is does not fit: smaller ones behind it wait as well.
     if (std::min(cores, engine.capacity) > engine.capacity - engine.used) continue;
     start(lock, engine, index);
@@ -393,20 +393,17 @@ size_t SteppedExecutor::choose(const EngineState& engine) {
 void SteppedExecutor::start(Lock& lock, EngineState& engine, size_t index) {
   StreamState& stream = *engine.queue[index].stream;
   engine.queue.erase(engine.queue.begin() + static_cast<ptrdiff_t>(index));
-  const Timing& timing = stream.current.timing;
-  engine.used += std::min(std::max(1U, timing.cores), engine.capacity);
-  const bool stopped = stream.domain->error != 0;
-  const int64_t end = stopped ? now_ns_ : now_ns_ + timing.duration_ns;
-  Running& slot =
-      running_.emplace(std::pair(end, order_++), Running{&stream, &engine, now_ns_, stopped, {}})
-          .first->second;
-  if (stopped) {  // by a failure of another stream: nothing more of the context runs
-    Task unused;
-    unused.body = std::move(stream.current.body);
-    scheduler_.effects().dropped.push_back(std::move(unused));
+  if (stream.interrupted.load(std::memory_order_relaxed)) {  // dropped before it could begin
+    scheduler_.complete(stream, {}, now_ns_, 0);
     return;
   }
-  const uint64_t draw = base::random_at(settings_.seed ^ stream.serial << 32U, stream.current.id);
+  const Timing& timing = stream.current().timing;
+  engine.used += std::min(std::max(1U, timing.cores), engine.capacity);
+  Running& slot = running_
+                      .emplace(std::pair(now_ns_ + timing.duration_ns, order_++),
+                               Running{&stream, &engine, now_ns_, false, {}})
+                      .first->second;
+  const uint64_t draw = base::random_at(settings_.seed ^ stream.serial << 32U, stream.current().id);
   if ((draw & 1) != 0) return;  // runs at the end
   slot.outcome = run_body(lock, stream);
   slot.body_done = true;
@@ -414,8 +411,8 @@ void SteppedExecutor::start(Lock& lock, EngineState& engine, size_t index) {
 
 Outcome SteppedExecutor::run_body(Lock& lock, StreamState& stream) {
   lock.unlock();
-  Outcome outcome = execute(stream, stream.current);
-  stream.current.body = {};  // what the task held is given back before it counts as done
+  Outcome outcome = execute(stream, stream.current());
+  stream.current().body = {};  // what the task held is given back before it counts as done
   lock.lock();
   return outcome;
 }
@@ -433,7 +430,7 @@ void SteppedExecutor::flush(Lock& lock) {
 
 // ---- submission
 
-Admission SteppedExecutor::submit(StreamState& stream, Task task) {
+Admission SteppedExecutor::submit(StreamState& stream, Task&& task) {
   task.thread_id = static_cast<uint32_t>(gettid());
   while (true) {
     {
@@ -534,10 +531,7 @@ void SteppedExecutor::drop(StreamState& stream) {
   if (std::erase_if(queue, [&](const Queued& queued) { return queued.stream == &stream; }) == 0) {
     return;
   }
-  Task unused;
-  unused.body = std::move(stream.current.body);
-  scheduler_.effects().dropped.push_back(std::move(unused));
-  scheduler_.complete(stream, {}, now_ns_);
+  scheduler_.complete(stream, {}, now_ns_, 0);
 }
 
 void SteppedExecutor::stop_on_failure(StreamState& stream) {
@@ -588,7 +582,7 @@ void SteppedExecutor::run_item(HostItem item) {
     change(thread, HostThread::State::kOutside);
   }
   const auto back = [&](Outcome outcome) {
-    if (item.blocked != nullptr) item.blocked->current.body = {};
+    if (item.blocked != nullptr) item.blocked->current().body = {};
     const Section section(*this);
     HostThread& thread = self();
     thread.depth = depth;
@@ -604,7 +598,7 @@ void SteppedExecutor::run_item(HostItem item) {
       run_detached(item);
       return back({});
     }
-    back(execute(*item.blocked, item.blocked->current));
+    back(execute(*item.blocked, item.blocked->current()));
   } catch (base::EndOfThread&) {
     back({ACL_ERROR_RT_INTERNAL_ERROR,
           "a function of the client ended its thread (pthread_exit or pthread_cancel)"});

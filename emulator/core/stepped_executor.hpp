@@ -33,7 +33,7 @@ class SteppedExecutor final : public Executor {
                   std::string soc_name);
   void attach(StreamState& stream) override;
   void detach(StreamState& stream) override;
-  Admission submit(StreamState& stream, Task task) override;
+  Admission submit(StreamState& stream, Task&& task) override;
   bool wait_finished(StreamState& stream, uint64_t number, int64_t deadline_ns) override;
   bool wait_recorded(EventState& event, uint64_t record, int64_t deadline_ns) override;
   void close(StreamState& stream) override;

@@ -45,6 +45,8 @@ std::string us(int64_t ns) {
   return text;
 }
 
+using Names = std::map<std::pair<int32_t, int32_t>, std::string>;  // of rows
+
 struct Row {
   int64_t start_ns;
   int32_t process;
@@ -78,7 +80,8 @@ class File final : public probe::Sink {
   void write(const probe::RunFacts& facts) override;
 
  private:
-  void add_tasks(std::vector<Row>& rows, std::map<std::pair<int32_t, int32_t>, std::string>& names);
+  bool put(const std::string& header, const std::vector<Row>& rows) const;
+  void add_tasks(std::vector<Row>& rows, Names& names);
 
   const std::string path_;
   std::mutex mutex_;
@@ -94,8 +97,7 @@ std::string span_text(std::string_view name, int32_t process, int32_t thread, in
 }
 
 // A task stands in the row of its stream and in the row of its engine.
-void File::add_tasks(std::vector<Row>& rows,
-                     std::map<std::pair<int32_t, int32_t>, std::string>& names) {
+void File::add_tasks(std::vector<Row>& rows, Names& names) {
   std::map<std::string, int32_t> engines;
   for (const char* engine : {"none", "cube", "vector", "h2d", "d2h", "d2d", "aicpu", "host"}) {
     engines.emplace(engine, static_cast<int32_t>(engines.size()) + 1);
@@ -119,10 +121,40 @@ void File::add_tasks(std::vector<Row>& rows,
   }
 }
 
+std::string header_of(const probe::RunFacts& facts, const Names& names) {
+  std::string text =
+      "{\"metadata\":{\"clock\":" + quoted(facts.clock) + ",\"soc\":" + quoted(facts.soc) +
+      ",\"timing\":" + quoted(facts.timing) + ",\"seed\":" + std::to_string(facts.seed) +
+      ",\"host_threads\":" + std::to_string(facts.host_threads) +
+      ",\"equal_bits\":" + quoted(promise(facts)) + "},\n\"traceEvents\":[\n" +
+      "{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":0,\"args\":{\"name\":\"host\"}}";
+  for (const auto& [row, name] : names) {
+    text += ",\n{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":" + std::to_string(row.first) +
+            ",\"tid\":" + std::to_string(row.second) + ",\"args\":{\"name\":" + quoted(name) + "}}";
+  }
+  return text;
+}
+
+// Whole or not at all: the file gets its name when it is complete.
+bool File::put(const std::string& header, const std::vector<Row>& rows) const {
+  const std::string partial = path_ + ".part" + std::to_string(getpid());
+  bool good = false;
+  {
+    std::ofstream out(partial, std::ios::binary | std::ios::trunc);
+    out << header;
+    for (const Row& row : rows) out << ",\n" << row.text;
+    out << "\n]}\n";
+    good = static_cast<bool>(out.flush());
+  }
+  if (good && std::rename(partial.c_str(), path_.c_str()) == 0) return true;
+  std::remove(partial.c_str());
+  return false;
+}
+
 void File::write(const probe::RunFacts& facts) {
   const std::lock_guard lock(mutex_);
   std::vector<Row> rows;
-  std::map<std::pair<int32_t, int32_t>, std::string> names;
+  Names names;
   add_tasks(rows, names);
   for (const auto& call : calls_) {
     const auto thread = static_cast<int32_t>(call.thread);
@@ -134,32 +166,10 @@ void File::write(const probe::RunFacts& facts) {
     return std::tie(a.start_ns, a.process, a.thread, a.text) <
            std::tie(b.start_ns, b.process, b.thread, b.text);
   });
-  const std::string partial = path_ + ".part" + std::to_string(getpid());
-  {
-    std::ofstream out(partial, std::ios::binary | std::ios::trunc);
-    out << "{\"metadata\":{\"clock\":" << quoted(facts.clock) << ",\"soc\":" << quoted(facts.soc)
-        << ",\"timing\":" << quoted(facts.timing) << ",\"seed\":" << facts.seed
-        << ",\"host_threads\":" << facts.host_threads
-        << ",\"equal_bits\":" << quoted(promise(facts)) << "},\n\"traceEvents\":[\n";
-    const char* between = "";
-    for (const auto& [row, name] : names) {
-      out << between << "{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":" << row.first
-          << ",\"tid\":" << row.second << ",\"args\":{\"name\":" << quoted(name) << "}}";
-      between = ",\n";
-    }
-    for (const Row& row : rows) {
-      out << between << row.text;
-      between = ",\n";
-    }
-    out << "\n]}\n";
-    if (!out.flush()) {
-      std::remove(partial.c_str());
-      base::warn_once("trace.write", "cannot write the trace to '" + path_ +
-                                         "' (ASCENDRT_TRACE); is the folder there and writable?");
-      return;
-    }
+  if (!put(header_of(facts, names), rows)) {
+    base::warn_once("trace.write", "cannot write the trace to '" + path_ +
+                                       "' (ASCENDRT_TRACE); is the folder there and writable?");
   }
-  if (std::rename(partial.c_str(), path_.c_str()) != 0) std::remove(partial.c_str());
 }
 
 }  // namespace
