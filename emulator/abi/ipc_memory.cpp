@@ -4,10 +4,8 @@
 #include <cstring>
 #include <string>
 
-#include "abi/boundary.hpp"
-#include "core/chip.hpp"
+#include "abi/checks.hpp"
 #include "core/context.hpp"
-#include "core/runtime.hpp"
 #include "gen/prototypes.h"
 #include "memory/share.hpp"
 
@@ -19,16 +17,7 @@ constexpr size_t kPrefixBytes = 16;
 constexpr size_t kDigits = 16;
 constexpr size_t kKeyBytes = kPrefixBytes + kDigits + 1;
 
-[[noreturn]] void refuse_value(const std::string& text) {
-  base::fail(ACL_ERROR_RT_PARAM_INVALID, text);
-}
-
-void check_chip() {
-  const gen::Soc& soc = core::runtime().soc();
-  if (!core::is_310b(soc)) return;
-  base::fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-             std::string(soc.name) + " cannot share memory between processes");
-}
+void check_chip() { require_chip(~uint32_t{core::k310B}); }
 
 void check_flags(uint64_t flags) {
   if (flags > 1) refuse_value("argument flags is " + std::to_string(flags) + ", not 0 or 1");
@@ -69,11 +58,7 @@ void set_attribute(const char* key, aclrtIpcMemAttrType type, uint64_t value) {
   if (value > ACL_RT_IPC_MEM_ATTR_ACCESS_LINK_UB_MULTI_PORT_PATH) {
     refuse_value("argument attr is " + std::to_string(value) + ", no kind of link (0..3)");
   }
-  const gen::Soc& soc = core::runtime().soc();
-  if (!core::is_a3(soc)) {
-    base::fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-               std::string(soc.name) + " has one link only, there is nothing to choose");
-  }
+  require_chip(core::kA3);
   // Which link carries the data makes no difference to what it is.
   if (!memory::shared_here(token_of(key))) refuse_value("nothing is shared under this key");
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "abi/boundary.hpp"
+#include "abi/copies.hpp"
 #include "core/chip.hpp"
 #include "core/context.hpp"
 #include "core/device.hpp"
@@ -120,20 +121,7 @@ void blocking(const core::Context& context, const void* dst, const void* src, ui
                             load_between(to, from, bytes), std::move(work));
 }
 
-// Addresses are looked at when the engine gets to them, as on a card. What is wrong then is a
-// failure of the task, which the stream delivers. src: 507013 is the copy engine's failure code
-template <class F>
-core::TaskBody task(F work) {
-  return [work = std::move(work)]() -> base::Code {
-    try {
-      work();
-    } catch (base::Error& error) {
-      if (error.code == ACL_ERROR_RT_PARAM_INVALID) error.code = ACL_ERROR_RT_SYS_DMA;
-      throw;
-    }
-    return 0;
-  };
-}
+}  // namespace
 
 void copy_blocking(void* dst, size_t dest_max, const void* src, size_t count,
                    aclrtMemcpyKind kind) {
@@ -147,6 +135,8 @@ void copy_blocking(void* dst, size_t dest_max, const void* src, size_t count,
   blocking(*context, dst, src, count, [=] { memory::copy(dst, src, count); });
 }
 
+namespace {
+
 // The client may reuse the source at once: it is copied aside before the call returns.
 void copy_buffered(core::Stream& stream, void* dst, const void* src, size_t count) {
   const auto buffer = std::make_shared<std::vector<std::byte>>(count);
@@ -155,6 +145,8 @@ void copy_buffered(core::Stream& stream, void* dst, const void* src, size_t coun
                 task([=] { memory::copy(dst, buffer->data(), count); }),
                 load_between(Place::kDevice, Place::kPageable, count));
 }
+
+}  // namespace
 
 void copy_async(void* dst, size_t dest_max, const void* src, size_t count, aclrtMemcpyKind kind,
                 aclrtStream handle) {
@@ -186,6 +178,8 @@ void copy_async(void* dst, size_t dest_max, const void* src, size_t count, aclrt
                                            task([=] { memory::copy(dst, src, count); }),
                                            load_between(to, from, count));
 }
+
+namespace {
 
 // Arguments of both 2D forms after the shortcut for nothing to copy.
 void check_rows(const void* dst, const void* src, const memory::Rows& rows, aclrtMemcpyKind kind) {

@@ -4,9 +4,8 @@
 #include <cstring>
 #include <string>
 
-#include "abi/boundary.hpp"
+#include "abi/checks.hpp"
 #include "core/context.hpp"
-#include "core/runtime.hpp"
 #include "gen/prototypes.h"
 #include "memory/share.hpp"
 #include "memory/virtual.hpp"
@@ -19,21 +18,6 @@ constexpr uint64_t kGiantPage = 1ULL << 30;
 memory::Virtual& addresses() {
   core::runtime();  // configures the memory
   return memory::virtual_memory();
-}
-
-[[noreturn]] void refuse_value(const std::string& text) {
-  base::fail(ACL_ERROR_RT_PARAM_INVALID, text);
-}
-
-void check_zero(uint64_t value, const char* name) {
-  if (value == 0) return;
-  refuse_argument("argument " + std::string(name) + " is " + std::to_string(value) +
-                  ", it is reserved and must be 0");
-}
-
-// Null found by the runtime layer only.
-void check_given(const void* argument, const char* name) {
-  if (argument == nullptr) refuse_value("argument " + std::string(name) + " is a null pointer");
 }
 
 bool is_giant(aclrtMemAttr attr) {
@@ -73,7 +57,7 @@ void make_physical(aclrtDrvMemHandle* handle, size_t size, const aclrtPhysicalMe
   check_not_null(handle, "handle");
   check_not_null(prop, "prop");
   check_positive(size, "size");
-  check_zero(flags, "flags");
+  check_reserved(flags, "flags");
   if (raw(prop->handleType) != ACL_MEM_HANDLE_TYPE_NONE) {
     refuse_argument("prop->handleType is " + std::to_string(raw(prop->handleType)) +
                     ", only ACL_MEM_HANDLE_TYPE_NONE (0) exists here");
@@ -110,7 +94,7 @@ void map(void* address, size_t size, size_t offset, aclrtDrvMemHandle handle, ui
   check_not_null(address, "virPtr");
   check_not_null(handle, "handle");
   check_positive(size, "size");
-  check_zero(flags, "flags");
+  check_reserved(flags, "flags");
   if (offset != 0) {
     refuse_value("argument offset is " + std::to_string(offset) + ", it is reserved and must be 0");
   }
@@ -368,7 +352,7 @@ aclError art_emu_aclrtMemImportFromShareableHandleV2(void* shareableHandle,
   return call<ApiId::aclrtMemImportFromShareableHandleV2>([&] {
     check_not_null(shareableHandle, "shareableHandle");
     check_not_null(handle, "handle");
-    check_zero(flags, "flags");
+    check_reserved(flags, "flags");
     core::current_context();
     import_memory(token_in(shareableHandle, shareType), handle);
   });

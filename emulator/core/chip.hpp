@@ -2,6 +2,7 @@
 // rows of gen/soc.inc.
 #pragma once
 
+#include <cstdint>
 #include <string_view>
 
 #include "gen/soc.inc"
@@ -20,6 +21,19 @@ inline bool has_hbm(const gen::Soc& soc) {
 inline bool is_old_scheduler(const gen::Soc& soc) {
   const std::string_view family = soc.family;
   return family == "310P" || family == "910A" || family == "310";
+}
+
+// Kinds of chips, as bits.
+enum Chip : uint32_t { kA2 = 1, kA3 = 2, k950 = 4, k310B = 8, k310P = 16, k910 = 32 };
+inline constexpr uint32_t kA2A3950 = kA2 | kA3 | k950;
+
+inline uint32_t chip_of(const gen::Soc& soc) {
+  const std::string_view family = soc.family;
+  if (family == "910B") return kA2;
+  if (family == "910_93") return kA3;
+  if (family == "950") return k950;
+  if (family == "310B") return k310B;
+  return family == "310P" ? k310P : k910;
 }
 
 }  // namespace ascendrt::core

@@ -135,6 +135,16 @@ Allocation find_device(const void* address) {
           huge ? kHugePage : kNormalPage};
 }
 
+bool is_live(const void* address) {
+  if (const Virtual* reserved = virtual_memory_or_null(); reserved && reserved->holds(address)) {
+    return reserved->mapped(address);
+  }
+  const int32_t device = machine().device_of(address);
+  const Arena* arena = device < 0 ? nullptr : machine().arena_or_null(device);
+  return arena != nullptr &&
+         arena->find(static_cast<const std::byte*>(address)).state == BlockState::kLive;
+}
+
 Allocation find_block(const void* address) {
   const Pinned* pinned = machine().pinned_or_null();
   if (pinned == nullptr || !pinned->in_range(address)) return find_device(address);

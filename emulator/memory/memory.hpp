@@ -79,6 +79,8 @@ struct Allocation {
   uint64_t page_bytes = 0;  // of the pages behind it: 4 KiB or 2 MiB
 };
 Allocation find_device(const void* address);
+// Whether find_device() would find one.
+bool is_live(const void* address);
 // The same for all memory of the runtime, pinned blocks included.
 Allocation find_block(const void* address);
 

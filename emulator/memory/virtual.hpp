@@ -88,6 +88,7 @@ class Virtual {
   void drop(void* address);
 
   bool holds(const void* address) const { return window_of(address) != nullptr; }
+  bool mapped(const void* address) const { return mapping_at(address) != nullptr; }
   Location locate(const void* address) const;
   Allocation find(const void* address) const;  // raises 107000
   void* view(const void* address, uint64_t bytes) const;
