@@ -11,7 +11,7 @@ from typing import Any
 import acl
 import numpy as np
 import pytest
-from calls import ABSENT, BY_NAME, MODULES, ROWS, Row, wrong_values
+from aclcalls import ABSENT, BY_NAME, MODULES, ROWS, Row, wrong_values
 
 every_row = pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 WITH_ARGUMENTS = [row for row in ROWS if not row.any_arguments]

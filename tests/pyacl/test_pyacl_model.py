@@ -1,0 +1,220 @@
+"""Effects of `acl.mdl`: a small network, described, run, and shaped by gears."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import models
+import pytest
+from aclchild import ok
+from acleffects import Recorder, shows
+from devicebytes import read, write
+from models import COUNT, SIZE_BYTES, OmFiles, expected, floats
+
+A = [float(index) for index in range(COUNT)]
+B = [float(3 - index) for index in range(COUNT)]
+
+
+@pytest.fixture(scope="session")
+def om(tmp_path_factory: pytest.TempPathFactory) -> OmFiles:
+    """The network; see tests/conformance/models.py."""
+    return models.OmFiles(tmp_path_factory.mktemp("om"))
+
+
+@pytest.fixture
+def model(acl: Recorder, device: int, om: OmFiles) -> Iterator[int]:
+    made = ok(acl.mdl.load_from_file(om.good_path))
+    yield made
+    acl.mdl.unload(made)
+
+
+@pytest.fixture
+def desc(acl: Recorder, model: int) -> Iterator[int]:
+    made = acl.mdl.create_desc()
+    assert acl.mdl.get_desc(made, model) == 0
+    yield made
+    acl.mdl.destroy_desc(made)
+
+
+class Tensors:
+    """Device memory and datasets for one run."""
+
+    def __init__(self, acl: Recorder) -> None:
+        self.acl = acl
+        self.memory = [ok(acl.rt.malloc(SIZE_BYTES + 128, 0)) for _ in range(4)]
+        buffers = [acl.create_data_buffer(each, SIZE_BYTES) for each in self.memory]
+        self.datasets = [acl.mdl.create_dataset(), acl.mdl.create_dataset()]
+        for index, buffer in enumerate(buffers):
+            dataset = self.datasets[index // 2]
+            assert acl.mdl.add_dataset_buffer(dataset, buffer) == (dataset, 0)
+        write(acl, self.memory[0], floats(A))
+        write(acl, self.memory[1], floats(B))
+
+    def results(self) -> tuple[bytes, bytes]:
+        return (read(self.acl, self.memory[2], SIZE_BYTES),
+                read(self.acl, self.memory[3], SIZE_BYTES))  # fmt: skip
+
+
+@shows("mdl.load_from_file", "mdl.unload", "mdl.execute", "mdl.execute_async", "mdl.create_dataset",
+       "mdl.add_dataset_buffer")  # fmt: skip
+def test_a_run(acl: Recorder, stream: int, om: OmFiles) -> None:
+    model, tensors = ok(acl.mdl.load_from_file(om.good_path)), Tensors(acl)
+    assert acl.mdl.execute(model, *tensors.datasets) == 0
+    assert tensors.results() == expected(A, B)
+    again = ok(acl.mdl.load_from_file(om.good_path))  # one load runs in one of the two ways
+    write(acl, tensors.memory[0], floats(B))
+    assert acl.mdl.execute_async(again, *tensors.datasets, stream) == 0
+    assert acl.rt.synchronize_stream(stream) == 0
+    assert tensors.results() == expected(B, B)
+    assert [acl.mdl.unload(model), acl.mdl.unload(again)] == [0, 0]
+    assert acl.mdl.execute(model, *tensors.datasets) != 0
+    assert acl.mdl.load_from_file("/nowhere.om")[1] != 0
+
+
+@shows("mdl.load_from_mem", "mdl.load_from_file_with_mem", "mdl.load_from_mem_with_mem",
+       "mdl.query_size", "mdl.query_size_from_mem")  # fmt: skip
+def test_the_ways_to_load(acl: Recorder, device: int, om: OmFiles) -> None:
+    data, tensors = om.good, Tensors(acl)
+    place = (acl.util.bytes_to_ptr(data), len(data))
+    work, weight = ok(acl.mdl.query_size(om.good_path))
+    assert ok(acl.mdl.query_size_from_mem(*place)) == (work, weight)
+    room = [ok(acl.rt.malloc(max(size, 64), 0)) for size in (work, weight)]
+    memory = (room[0], work, room[1], weight)
+    for answer in (
+        acl.mdl.load_from_mem(*place),
+        acl.mdl.load_from_file_with_mem(om.good_path, *memory),
+        acl.mdl.load_from_mem_with_mem(*place, *memory),
+    ):
+        model = ok(answer)
+        write(acl, tensors.memory[2], bytes(SIZE_BYTES))
+        assert acl.mdl.execute(model, *tensors.datasets) == 0
+        assert tensors.results() == expected(A, B)
+        assert acl.mdl.unload(model) == 0
+    assert acl.mdl.load_from_mem(place[0], 17)[1] != 0
+    assert acl.mdl.query_size("/nowhere.om")[2] != 0
+
+
+@shows("mdl.create_desc", "mdl.destroy_desc", "mdl.get_desc", "mdl.get_desc_from_file",
+       "mdl.get_desc_from_mem", "mdl.get_num_inputs", "mdl.get_num_outputs")  # fmt: skip
+def test_where_descriptions_come_from(acl: Recorder, model: int, om: OmFiles) -> None:
+    data = om.good
+    for fill in (
+        lambda desc: acl.mdl.get_desc(desc, model),
+        lambda desc: acl.mdl.get_desc_from_file(desc, om.good_path),
+        lambda desc: acl.mdl.get_desc_from_mem(desc, acl.util.bytes_to_ptr(data), len(data)),
+    ):
+        desc = acl.mdl.create_desc()
+        assert acl.mdl.get_num_inputs(desc) == 0
+        assert fill(desc) == 0
+        assert (acl.mdl.get_num_inputs(desc), acl.mdl.get_num_outputs(desc)) == (2, 2)
+        assert acl.mdl.destroy_desc(desc) == 0
+    assert acl.mdl.destroy_desc(0) != 0
+
+
+@shows("mdl.get_input_size_by_index", "mdl.get_output_size_by_index", "mdl.get_input_name_by_index",
+       "mdl.get_output_name_by_index", "mdl.get_input_format", "mdl.get_output_format",
+       "mdl.get_input_data_type", "mdl.get_output_data_type", "mdl.get_input_index_by_name",
+       "mdl.get_output_index_by_name")  # fmt: skip
+def test_what_a_description_tells(acl: Recorder, desc: int) -> None:
+    mdl = acl.mdl
+    assert [mdl.get_input_size_by_index(desc, i) for i in range(3)] == [SIZE_BYTES, SIZE_BYTES, 0]
+    assert [mdl.get_output_size_by_index(desc, i) for i in range(2)] == [SIZE_BYTES, SIZE_BYTES]
+    assert [mdl.get_input_name_by_index(desc, i) for i in range(2)] == ["a", "b"]
+    names = [mdl.get_output_name_by_index(desc, i) for i in range(2)]
+    assert "scaled" in names[0] or "add" in names[0]
+    for number, name in enumerate(names):
+        assert mdl.get_output_index_by_name(desc, name) == (number, 0)
+    assert mdl.get_input_index_by_name(desc, "b") == (1, 0)
+    assert mdl.get_input_index_by_name(desc, "nobody")[1] != 0
+    known, beyond = (lambda f: f(desc, 0)), (lambda f: f(desc, 99))
+    for call in (mdl.get_input_format, mdl.get_output_format):
+        assert known(call) >= 0 > beyond(call)
+    for call in (mdl.get_input_data_type, mdl.get_output_data_type):
+        assert known(call) == 0 > beyond(call)
+
+
+@shows("mdl.get_input_dims", "mdl.get_input_dims_v2", "mdl.get_output_dims",
+       "mdl.get_cur_output_dims", "mdl.get_input_dims_range")  # fmt: skip
+def test_dims(acl: Recorder, desc: int, model: int) -> None:
+    for call in (acl.mdl.get_input_dims, acl.mdl.get_input_dims_v2):
+        assert call(desc, 1) == ({"name": "b", "dimCount": 2, "dims": [1, COUNT]}, 0)
+        answer = call(desc, 99)
+        assert answer[0] == {} and answer[1] != 0
+    for call in (acl.mdl.get_output_dims, acl.mdl.get_cur_output_dims):
+        dims = ok(call(desc, 0))
+        assert (dims["dimCount"], dims["dims"]) == (2, [1, COUNT])
+    ranges = acl.mdl.get_input_dims_range(desc, 0)
+    assert ranges[1] != 0 or ranges[0]["rangeCount"] == len(ranges[0]["range"])
+
+
+@shows("mdl.get_tensor_real_name", "mdl.get_op_attr")
+def test_names_inside_a_model(acl: Recorder, desc: int) -> None:
+    name = acl.mdl.get_output_name_by_index(desc, 0)
+    assert acl.mdl.get_tensor_real_name(desc, "nobody") is None
+    assert acl.mdl.get_tensor_real_name(desc, name) in (name, None)
+    assert acl.mdl.get_op_attr(desc, "nobody", "nothing") in (None, "")
+
+
+@shows("mdl.create_dataset", "mdl.destroy_dataset", "mdl.get_dataset_buffer",
+       "mdl.get_dataset_num_buffers", "mdl.add_dataset_buffer", "mdl.set_dataset_tensor_desc",
+       "mdl.get_dataset_tensor_desc")  # fmt: skip
+def test_datasets(acl: Recorder, block: int) -> None:
+    dataset, buffer = acl.mdl.create_dataset(), acl.create_data_buffer(block, 64)
+    assert acl.mdl.get_dataset_num_buffers(dataset) == 0
+    assert acl.mdl.add_dataset_buffer(dataset, buffer) == (dataset, 0)
+    assert acl.mdl.get_dataset_num_buffers(dataset) == 1
+    assert acl.mdl.get_dataset_buffer(dataset, 0) == buffer
+    assert acl.mdl.get_dataset_buffer(dataset, 1) == 0
+    tensor = acl.create_tensor_desc(0, [4, 4], 2)
+    assert acl.mdl.set_dataset_tensor_desc(dataset, tensor, 0) == (dataset, 0)
+    kept = acl.mdl.get_dataset_tensor_desc(dataset, 0)
+    assert [acl.get_tensor_desc_dim_v2(kept, i)[0] for i in range(2)] == [4, 4]
+    assert acl.mdl.set_dataset_tensor_desc(dataset, tensor, 7)[1] != 0
+    assert acl.mdl.destroy_dataset(dataset) == 0
+    assert acl.get_data_buffer_addr(buffer) == block  # a dataset owns no buffers
+    acl.destroy_tensor_desc(tensor)
+    acl.destroy_data_buffer(buffer)
+
+
+def described(acl: Recorder, om: OmFiles, *blocks: bytes) -> int:
+    """A description with gears, read from bytes."""
+    tensors = (
+        [models.tensor("ascend_mbatch_shape_data", [-1, 3, -1, -1])],
+        [models.tensor("y", [1])],
+    )
+    data = om.with_description(models.description(*tensors, *blocks))
+    desc = acl.mdl.create_desc()
+    assert acl.mdl.get_desc_from_mem(desc, acl.util.bytes_to_ptr(data), len(data)) == 0
+    return int(desc)
+
+
+@shows("mdl.get_dynamic_batch", "mdl.get_dynamic_hw")
+def test_gears_of_batch_and_picture(acl: Recorder, device: int, om: OmFiles) -> None:
+    batch = described(acl, om, models.batch_gears(3))
+    assert acl.mdl.get_dynamic_batch(batch) == ({"batchCount": 3, "batch": [1, 2, 3]}, 0)
+    picture = described(acl, om, models.image_gears(2))
+    assert acl.mdl.get_dynamic_hw(picture, -1 & (2**64 - 1)) == (
+        {"hwCount": 2, "hw": [[1, 2], [3, 4]]}, 0,
+    )  # fmt: skip
+    assert acl.mdl.get_dynamic_batch(0)[1] != 0
+    acl.mdl.destroy_desc(batch)
+    acl.mdl.destroy_desc(picture)
+
+
+@shows("mdl.get_input_dynamic_gear_count", "mdl.get_input_dynamic_dims",
+       "mdl.set_dynamic_batch_size", "mdl.set_dynamic_hw_size",
+       "mdl.set_input_dynamic_dims")  # fmt: skip
+def test_a_model_without_gears_refuses_them(acl: Recorder, desc: int, model: int) -> None:
+    everywhere = 2**64 - 1
+    assert acl.mdl.get_input_dynamic_gear_count(desc, everywhere) == (0, 0)
+    assert acl.mdl.get_input_dynamic_gear_count(desc, 0)[1] != 0
+    assert acl.mdl.get_input_dynamic_dims(desc, everywhere, 4097) == (None, 100000)
+    assert acl.mdl.get_input_dynamic_dims(0, everywhere, 1)[1] != 0
+    tensors = Tensors(acl)
+    for call, values in (
+        (acl.mdl.set_dynamic_batch_size, (2,)),
+        (acl.mdl.set_dynamic_hw_size, (2, 2)),
+        (acl.mdl.set_input_dynamic_dims, ({"dimCount": 2, "dims": [1, 2]},)),
+    ):
+        assert call(model, tensors.datasets[0], 0, *values) != 0
+        assert call(model, 0, 0, *values) == 100000
