@@ -1,5 +1,5 @@
 // One allocator under the loads of benchmarks/alloc.py; prints "name value" lines.
-//   alloc ours LIBRARY | malloc | set | mmap      [mix OPERATIONS SEED]
+//   alloc ours LIBRARY | malloc | set | mmap | mmap_touched      [mix OPERATIONS SEED]
 // "malloc" is whatever the process was started with (LD_PRELOAD brings the rivals). Must never
 // measure two allocators in one process.
 #include <dlfcn.h>
@@ -46,6 +46,12 @@ int give_malloc(void* block) {
 int take_mmap(void** out, size_t bytes, int) {
   *out = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   return *out == MAP_FAILED;
+}
+// A mapping has no memory before it is touched; the first page is what the smallest use costs.
+int take_mmap_touched(void** out, size_t bytes, int) {
+  const int code = take_mmap(out, bytes, 0);
+  if (code == 0) *static_cast<volatile char*>(*out) = 1;
+  return code;
 }
 size_t g_bytes = 0;
 int give_mmap(void* block) { return munmap(block, g_bytes); }
@@ -228,17 +234,16 @@ struct Random {
 // Sizes of a server that runs ResNet-50 and BERT-base in float32 at batches of 1 to 8.
 size_t service_size(Random& random) {
   static constexpr uint64_t kElements[] = {
-      3 * 224 * 224, 64 * 112 * 112, 256 * 56 * 56, 512 * 28 * 28, 1024 * 14 * 14,
-      2048 * 7 * 7,  128 * 768,      128 * 3072,    12 * 128 * 128, 384 * 768,
-      384 * 3072,    12 * 384 * 384};
-  static constexpr uint64_t kWeights[] = {64 * 3 * 49,  512 * 512 * 9, 1024 * 2048, 768 * 768,
-                                          768 * 3072,   2048 * 1000,   30522 * 768};
+      3 * 224 * 224, 64 * 112 * 112, 256 * 56 * 56,  512 * 28 * 28, 1024 * 14 * 14, 2048 * 7 * 7,
+      128 * 768,     128 * 3072,     12 * 128 * 128, 384 * 768,     384 * 3072,     12 * 384 * 384};
+  static constexpr uint64_t kWeights[] = {64 * 3 * 49, 512 * 512 * 9, 1024 * 2048, 768 * 768,
+                                          768 * 3072,  2048 * 1000,   30522 * 768};
   const uint64_t kind = random.below(100);
-  if (kind < 45) return 32 + random.below(4096);                        // scalars, shapes, tiling
-  if (kind < 60) return (1 + random.below(8)) * 128 * 4;                // token ids, masks
+  if (kind < 45) return 32 + random.below(4096);          // scalars, shapes, tiling
+  if (kind < 60) return (1 + random.below(8)) * 128 * 4;  // token ids, masks
   if (kind < 90) return (1ULL << random.below(4)) * 4 * kElements[random.below(12)];
   if (kind < 97) return 4 * kWeights[random.below(7)];
-  return (1 << 20) + random.below(24 << 20);                            // workspaces
+  return (1 << 20) + random.below(24 << 20);  // workspaces
 }
 
 void service_mix(uint64_t operations, uint64_t seed, const char* library) {
@@ -309,7 +314,7 @@ void choose(const std::string& name, const char* library) {
     g_take = take_set;
     g_give = give_set;
   } else {
-    g_take = take_mmap;
+    g_take = name == "mmap" ? take_mmap : take_mmap_touched;
     g_give = give_mmap;
   }
 }
@@ -327,7 +332,7 @@ int main(int argc, char** argv) {
   }
   for (const size_t bytes : {256UL, 4096UL, 65536UL, 1UL << 20, 2UL << 20, 64UL << 20}) {
     g_bytes = bytes;
-    const int count = name == "mmap" || (name == "malloc" && bytes > 65536) ? 500 : 5000;
+    const int count = name.starts_with("mmap") || (name == "malloc" && bytes > 65536) ? 500 : 5000;
     one_thread(bytes, count);
     if (name != "ours") continue;
     two_threads(bytes, 20000);

@@ -1,43 +1,15 @@
 // Control entries art_ctl_*: what the project's own tools ask of the core beyond the vendor's ABI.
 // No facade carries them. Owns: their C form (texts go into the caller's buffer, cut and
 // terminated). Must never: touch the last error or the recent message of a thread.
-#include <algorithm>
-#include <cstring>
-#include <exception>
-#include <string>
-#include <string_view>
+#include "abi/ctl.hpp"
 
-#include "base/error.hpp"
-#include "gen/abi.h"
+#include <string>
+
 #include "memory/memory.hpp"
 #include "model/convert.hpp"
 
-#define ART_CTL extern "C" __attribute__((visibility("default")))
-
 namespace ascendrt::abi {
 namespace {
-
-void copy_text(std::string_view text, char* buffer, size_t size) {
-  if (buffer == nullptr || size == 0) return;
-  const size_t length = std::min(text.size(), size - 1);
-  std::memcpy(buffer, text.data(), length);
-  buffer[length] = '\0';
-}
-
-// Runs f, which returns the text of a success. Failures become their code and their text.
-template <class F>
-int32_t answer(char* message, size_t size, F&& f) noexcept {
-  try {
-    copy_text(f(), message, size);
-    return ACL_SUCCESS;
-  } catch (const base::Error& error) {
-    copy_text(error.text, message, size);
-    return error.code;
-  } catch (const std::exception& error) {
-    copy_text(error.what(), message, size);
-    return ACL_ERROR_INTERNAL_ERROR;
-  }
-}
 
 std::string convert(const char* onnx, const char* om, const char* options) {
   if (onnx == nullptr || om == nullptr) base::fail(ACL_ERROR_INVALID_PARAM, "a path is missing");

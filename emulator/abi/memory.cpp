@@ -48,6 +48,20 @@ bool default_policy(aclrtMemMallocPolicy policy) {
 
 enum class Padding : uint8_t { kNone, kChip };
 
+void allocate(void** out, size_t size, aclrtMemMallocPolicy policy, Padding padding);
+
+// Out of line, so that the lanes need no room on the stack.
+[[gnu::noinline]] aclError malloc_in_full(void** out, size_t size, aclrtMemMallocPolicy policy) {
+  return call<ApiId::aclrtMalloc>([&] { allocate(out, size, policy, Padding::kChip); });
+}
+
+[[gnu::noinline]] aclError free_in_full(void* address) {
+  return call<ApiId::aclrtFree>([&] {
+    check_not_null(address, "devPtr");
+    memory::free_device(address);
+  });
+}
+
 void allocate(void** out, size_t size, aclrtMemMallocPolicy policy, Padding padding) {
   check_not_null(out, "devPtr");
   check_positive(size, "size");
@@ -170,7 +184,7 @@ aclError art_emu_aclrtMalloc(void** devPtr, size_t size, aclrtMemMallocPolicy po
       return ACL_SUCCESS;
     }
   }
-  return call<ApiId::aclrtMalloc>([&] { allocate(devPtr, size, policy, Padding::kChip); });
+  return malloc_in_full(devPtr, size, policy);
 }
 
 aclError art_emu_aclrtMallocAlign32(void** devPtr, size_t size, aclrtMemMallocPolicy policy) {
@@ -190,10 +204,7 @@ aclError art_emu_aclrtMallocWithCfg(void** devPtr, size_t size, aclrtMemMallocPo
 aclError art_emu_aclrtFree(void* devPtr) {
   memory::Cache* lane = memory::t_lanes.give;
   if (lane != nullptr && lane->give(devPtr)) return ACL_SUCCESS;
-  return call<ApiId::aclrtFree>([&] {
-    check_not_null(devPtr, "devPtr");
-    memory::free_device(devPtr);
-  });
+  return free_in_full(devPtr);
 }
 
 // "With device sync" is aclrtSynchronizeDevice and then the free: it needs a context and delivers

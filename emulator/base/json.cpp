@@ -175,4 +175,19 @@ std::optional<Json> parse_json(std::string_view text, size_t max_depth) {
   return Parser(text, max_depth).document();
 }
 
+std::string quoted(std::string_view text) {
+  std::string out = "\"";
+  for (const char letter : text) {
+    const auto byte = static_cast<unsigned char>(letter);
+    if (letter == '"' || letter == '\\') out += '\\';
+    if (byte < 0x20) {
+      constexpr const char* kDigits = "0123456789abcdef";
+      out += std::string("\\u00") + kDigits[byte >> 4] + kDigits[byte & 15];
+    } else {
+      out += letter;
+    }
+  }
+  return out + '"';
+}
+
 }  // namespace ascendrt::base

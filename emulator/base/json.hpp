@@ -28,4 +28,7 @@ struct Json {
 // Nothing when the text is no JSON, or when objects or arrays nest deeper than max_depth each.
 std::optional<Json> parse_json(std::string_view text, size_t max_depth);
 
+// The text as a JSON string.
+std::string quoted(std::string_view text);
+
 }  // namespace ascendrt::base

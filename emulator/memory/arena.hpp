@@ -59,6 +59,11 @@ class Arena final : private Heap::Backing {
   // This process's figures: of one pool after the other, then of what went past all pools.
   std::vector<std::pair<uint32_t, Pool::Figures>> figures();
   Pool::Figures total();
+  // The context of a home; kNoContext when it has none.
+  uint32_t context_of(uint16_t home) const {
+    const Pool* pool = pools_[home].load(std::memory_order_acquire);
+    return pool != nullptr ? pool->context() : kNoContext;
+  }
   // Reserved and not live.
   Parts idle();
 
@@ -87,7 +92,10 @@ class Arena final : private Heap::Backing {
     const uint64_t end = found.block.offset + found.block.bytes;
     if (found.state != BlockState::kLive || bytes > end - offset)
       refuse_view(address, bytes, found);
-    if (bytes >= kMeterFrom && !budget_.spend(bytes)) meter(offset, bytes);
+    if (bytes >= kMeterFrom) {
+      if (!viewed_.load(std::memory_order_relaxed)) viewed_.store(true, std::memory_order_relaxed);
+      if (!budget_.spend(bytes)) meter(offset, bytes);
+    }
     return alias_ + offset;
   }
   // Lock-free; also from a signal handler.
@@ -111,6 +119,7 @@ class Arena final : private Heap::Backing {
   bool acquire(Block run, uint8_t tag, Heap::Home& home) override;
   void release(Block run, uint8_t tag, Heap::Home& home) override;
   void discard(Block free_run) override;
+  bool worth_discarding() override { return viewed_.exchange(false, std::memory_order_relaxed); }
   void meter(uint64_t offset, uint64_t bytes);
   void fill(uint64_t offset, uint64_t bytes, uint16_t pattern);
   uint64_t attempt(uint64_t bytes, Shape shape, Pool* pool, Heap::Outcome& outcome);
@@ -126,6 +135,7 @@ class Arena final : private Heap::Backing {
   Budget& budget_;
   int file_ = -1;
   std::byte* alias_ = nullptr;
+  std::atomic<bool> viewed_{false};  // a large range, since pages were given back
   Heap heap_;
   // Of what went past all pools: home 0.
   mutable base::RankedMutex own_mutex_{base::Rank::kLeaf};

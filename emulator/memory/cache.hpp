@@ -110,17 +110,21 @@ class alignas(64) Cache {
   }
   RunBin& bin_of(uint64_t key) { return runs_[key * 0x9E3779B97F4A7C15ULL >> 58]; }
 
-  void note_taken(uint64_t bytes, uint64_t span, uint64_t huge) {
-    live_.add(1, bytes, span, huge);
-    cached_.add(-static_cast<int64_t>(span));
-    if (live_.bytes.get() > high_.get()) high_.set(live_.bytes.get());
+  void note_taken(uint64_t bytes, uint64_t span) {
+    live_.bytes.add(static_cast<int64_t>(bytes));
+    live_.span.add(static_cast<int64_t>(span));
+    live_.blocks.add(1);
+    if (live_.bytes.get() > high_.get()) [[unlikely]]
+      high_.set(live_.bytes.get());
   }
+  int64_t cached() const { return held_.get() - live_.span.get(); }
   bool has_room(uint64_t span) const {
-    return cached_.get() + static_cast<int64_t>(span) <= mark_.get();
+    return live_.span.get() - static_cast<int64_t>(span) >= floor_.get();
   }
-  void note_given(uint64_t bytes, uint64_t span, uint64_t huge) {
-    live_.add(-1, bytes, span, huge);
-    cached_.add(static_cast<int64_t>(span));
+  void note_given(uint64_t bytes, uint64_t span) {
+    live_.bytes.add(-static_cast<int64_t>(bytes));
+    live_.span.add(-static_cast<int64_t>(span));
+    live_.blocks.add(-1);
   }
 
   void* take_small(uint64_t bytes) {
@@ -129,7 +133,7 @@ class alignas(64) Cache {
     if (bin.count == 0) return nullptr;
     const uint64_t offset = bin.offsets[--bin.count];
     heap_.revive_small(offset, bytes);
-    note_taken(bytes, kClassTable[size_class].bytes, 0);
+    note_taken(bytes, kClassTable[size_class].bytes);
     return client_ + offset;
   }
   void* take_run(uint64_t bytes) {
@@ -139,7 +143,8 @@ class alignas(64) Cache {
     if (bin.key != key || bin.count == 0) return nullptr;
     const uint32_t first = bin.firsts[--bin.count];
     heap_.revive_run(first, bytes);
-    note_taken(bytes, shape.span, shape.huge());
+    if (shape.tag != Shape::kNormal) live_.huge.add(static_cast<int64_t>(shape.huge()));
+    note_taken(bytes, shape.span);
     return client_ + heap_.start_of(first);
   }
   bool give_at(uint64_t offset) {
@@ -154,7 +159,7 @@ class alignas(64) Cache {
     const uint64_t bytes = heap_.retire(offset, spot);
     if (bytes == 0) return false;
     bin.offsets[bin.count++] = offset;
-    note_given(bytes, span, 0);
+    note_given(bytes, span);
     return true;
   }
   bool give_run(uint64_t offset, const Heap::Spot& spot) {
@@ -167,7 +172,8 @@ class alignas(64) Cache {
     if (bytes == 0) return false;
     bin.key = key;
     bin.firsts[bin.count++] = spot.first;
-    note_given(bytes, shape.span, shape.huge());
+    if (shape.tag != Shape::kNormal) live_.huge.add(-static_cast<int64_t>(shape.huge()));
+    note_given(bytes, shape.span);
     return true;
   }
 
@@ -181,9 +187,9 @@ class alignas(64) Cache {
   std::atomic<uint32_t> closed_{0};
   alignas(64) std::atomic<uint32_t> busy_{0};
   Tally live_;
-  Counter high_;    // most bytes live since the pool last looked
-  Counter cached_;  // span of the blocks in the bins
-  Counter mark_;    // where cached_ must not go without asking the pool
+  Counter high_;   // most bytes live since the pool last looked
+  Counter held_;   // span of the blocks in the bins, plus what is live here: moves in the slow path
+  Counter floor_;  // where the live span must not go below without asking the pool
   std::array<SmallBin, kSizeClasses> small_;
   std::array<RunBin, kRunBins> runs_;
 };

@@ -13,7 +13,6 @@ namespace {
 constexpr uint64_t kSlabBytes = 65536;
 constexpr uint64_t kBlocksPerSlab = 16;  // at least
 constexpr uint64_t kTrimAfterBytes = 64ULL << 20;
-constexpr unsigned kChunkShift = 21;
 
 template <class T>
 T* table(uint64_t entries) {
@@ -39,24 +38,21 @@ struct Heap::Slab {
 
 Heap::Heap(uint64_t bytes, Backing& backing)
     : page_shift_(os::page_shift()),
-      chunk_shift_(std::max(kChunkShift, page_shift_)),
       bytes_(bytes >> page_shift_ << page_shift_),
       backing_(backing),
       runs_(static_cast<uint32_t>(bytes >> page_shift_)),
-      chunk_run_(table<std::atomic<uint32_t>>((bytes >> chunk_shift_) + 1)),
-      page_run_(table<std::atomic<uint32_t>>((bytes >> page_shift_) + 1)),
+      chunk_words_(table<std::atomic<uint64_t>>((bytes >> chunk_bits()) + 1)),
+      page_words_(table<std::atomic<uint64_t>>((bytes >> page_shift_) + 1)),
       run_rows_(table<Run>((bytes >> page_shift_) + 1)),
       block_words_(table<std::atomic<uint16_t>>((bytes >> kUnitShift) + 1)),
-      owners_(table<std::atomic<uint16_t>>((bytes >> page_shift_) + 1)),
       slabs_(table<Slab*>((bytes >> page_shift_) + 1)) {}
 
 Heap::~Heap() {
   for (uint64_t page = 0; page < bytes_ >> page_shift_; ++page) delete slabs_[page];
-  drop(chunk_run_, (bytes_ >> chunk_shift_) + 1);
-  drop(page_run_, (bytes_ >> page_shift_) + 1);
+  drop(chunk_words_, (bytes_ >> chunk_bits()) + 1);
+  drop(page_words_, (bytes_ >> page_shift_) + 1);
   drop(run_rows_, (bytes_ >> page_shift_) + 1);
   drop(block_words_, (bytes_ >> kUnitShift) + 1);
-  drop(owners_, (bytes_ >> page_shift_) + 1);
   drop(slabs_, (bytes_ >> page_shift_) + 1);
 }
 
@@ -73,15 +69,13 @@ Heap::Result Heap::allocate(uint64_t bytes, uint64_t span_bytes, uint8_t tag, Ho
 }
 
 Heap::Result Heap::allocate_run(uint64_t bytes, uint64_t span_bytes, uint8_t tag, Home& home) {
-  const Result run = take_run(span_bytes, tag, home);
+  const Result run = take_run(span_bytes, tag, 0, home);
   if (run.outcome != Outcome::kOk) return run;
-  Run& row = run_rows_[run.offset >> page_shift_];
-  row.size_class.store(0, kRelaxed);
-  row.word.store(bytes << 1 | 1, kRelaxed);
+  run_rows_[run.offset >> page_shift_].word.store(bytes << 1 | 1, kRelaxed);
   return run;
 }
 
-Heap::Result Heap::take_run(uint64_t bytes, uint8_t tag, Home& home) {
+Heap::Result Heap::take_run(uint64_t bytes, uint8_t tag, uint32_t size_class, Home& home) {
   const auto pages = static_cast<uint32_t>((bytes + (1ULL << page_shift_) - 1) >> page_shift_);
   const uint32_t first = runs_.take(pages);
   if (first == Runs::kNone) return {Outcome::kNoRange, 0};
@@ -97,25 +91,25 @@ Heap::Result Heap::take_run(uint64_t bytes, uint8_t tag, Home& home) {
     return {Outcome::kRefused, 0};
   }
   Run& row = run_rows_[first];
+  row.word.store(0, kRelaxed);
   row.pages.store(pages, kRelaxed);
-  row.home.store(home.id(), kRelaxed);
-  row.tag.store(tag, kRelaxed);
-  if (owners_[first].load(kRelaxed) != 0) owners_[first].store(0, kRelaxed);
-  write_index(first, pages);
-  return {Outcome::kOk, uint64_t{first} << page_shift_};
+  row.owner.store(0, kRelaxed);
+  write_index(first, (uint64_t{first} + 1) | uint64_t{home.id()} << 32 |
+                         uint64_t{size_class} << 48 | uint64_t{tag} << 56);
+  return {Outcome::kOk, start_of(first)};
 }
 
-void Heap::write_index(uint32_t first, uint32_t pages) {
-  const unsigned pages_per_chunk = 1U << (chunk_shift_ - page_shift_);
-  const uint32_t end = first + pages;
+void Heap::write_index(uint32_t first, uint64_t word) {
+  const unsigned pages_per_chunk = 1U << (chunk_bits() - page_shift_);
+  const uint32_t end = first + pages_of(first);
   uint32_t page = first;
   while (page < end) {
     const uint32_t chunk = page / pages_per_chunk;
     const uint32_t stop = std::min(end, (chunk + 1) * pages_per_chunk);
     const bool whole = stop - page == pages_per_chunk;
-    chunk_run_[chunk].store(whole ? first + 1 : 0, kRelaxed);
+    chunk_words_[chunk].store(whole ? word : 0, kRelaxed);
     if (!whole) {
-      for (uint32_t each = page; each < stop; ++each) page_run_[each].store(first + 1, kRelaxed);
+      for (uint32_t each = page; each < stop; ++each) page_words_[each].store(word, kRelaxed);
     }
     page = stop;
   }
@@ -127,16 +121,18 @@ Block Heap::run_block(uint32_t first) const {
 
 void Heap::give_run(uint32_t first, Home& home) {
   const Block run = run_block(first);
-  backing_.release(run, run_rows_[first].tag.load(kRelaxed), home);
+  backing_.release(run, tag_of(run.offset), home);
   runs_.give(first, true);
   freed_since_trim_ += run.bytes;
-  if (freed_since_trim_ >= kTrimAfterBytes) trim_locked();
+  if (freed_since_trim_ < kTrimAfterBytes) return;
+  freed_since_trim_ = 0;
+  if (backing_.worth_discarding()) trim_locked();
 }
 
 Heap::Slab* Heap::make_slab(uint32_t size_class, Outcome& outcome, Home& home) {
   auto slab = std::make_unique<Slab>();
   const uint64_t size = class_bytes(size_class);
-  const Result run = take_run(std::max(kSlabBytes, kBlocksPerSlab * size), 0, home);
+  const Result run = take_run(std::max(kSlabBytes, kBlocksPerSlab * size), 0, size_class + 1, home);
   outcome = run.outcome;
   if (run.outcome != Outcome::kOk) return nullptr;
   const auto first = static_cast<uint32_t>(run.offset >> page_shift_);
@@ -150,8 +146,6 @@ Heap::Slab* Heap::make_slab(uint32_t size_class, Outcome& outcome, Home& home) {
     slab->free_bits[block / 64] |= 1ULL << (block % 64);
     block_words_[(run.offset + block * size) >> kUnitShift].store(0, kRelaxed);
   }
-  run_rows_[first].word.store(0, kRelaxed);
-  run_rows_[first].size_class.store(static_cast<uint8_t>(size_class + 1), kRelaxed);
   slabs_[first] = slab.get();
   link(*slab, home);
   return slab.release();
@@ -211,7 +205,7 @@ void Heap::recycle(std::span<const uint64_t> offsets, Home& home) {
 }
 
 void Heap::recycle_locked(uint64_t offset, Home& home) {
-  const uint32_t first = run_of(offset) - 1;
+  const uint32_t first = spot_of(offset).first;
   if (slabs_[first] != nullptr) {
     recycle_small(offset, *slabs_[first], home);
   } else {
@@ -254,39 +248,35 @@ void Heap::adopt(Home& from) {
     }
   }
   runs_.for_each_taken([&](uint32_t first) {
-    auto& home = run_rows_[first].home;
-    if (home.load(kRelaxed) == from.id()) home.store(own_.id(), kRelaxed);
+    const uint64_t word = index_word(start_of(first));
+    if (spot_of(start_of(first)).home != from.id()) return;
+    write_index(first, (word & ~(0xFFFFULL << 32)) | uint64_t{own_.id()} << 32);
   });
 }
 
 void Heap::for_each_live(const std::function<void(const Entry&)>& visit) const {
   const std::lock_guard lock(mutex_);
   runs_.for_each_taken([&](uint32_t first) {
-    const Run& row = run_rows_[first];
-    const uint16_t home = row.home.load(kRelaxed);
-    const uint8_t tag = row.tag.load(kRelaxed);
+    const Spot spot = spot_of(start_of(first));
     if (slabs_[first] == nullptr) {
-      const uint64_t word = row.word.load(kRelaxed);
-      if ((word & 1) != 0) visit({{start_of(first), word >> 1}, home, tag});
+      const uint64_t word = run_rows_[first].word.load(kRelaxed);
+      if ((word & 1) != 0) visit({{start_of(first), word >> 1}, spot.home, spot.tag});
       return;
     }
     const uint64_t size = class_bytes(slabs_[first]->size_class);
     for (uint32_t block = 0; block < slabs_[first]->blocks; ++block) {
       const uint64_t offset = start_of(first) + block * size;
       const uint16_t word = block_words_[offset >> kUnitShift].load(kRelaxed);
-      if ((word & 1) != 0) visit({{offset, (word >> 1U) * kGrain}, home, tag});
+      if ((word & 1) != 0) visit({{offset, (word >> 1U) * kGrain}, spot.home, spot.tag});
     }
   });
 }
 
 Found Heap::find(uint64_t offset) const {
-  if (offset >= bytes_) return {};
-  const uint32_t run = run_of(offset);
-  if (run == 0) return {};
-  const uint32_t first = run - 1;
-  if (const uint8_t size_class = run_rows_[first].size_class.load(kRelaxed); size_class != 0) {
-    return find_small(first, size_class - 1, offset);
-  }
+  const Spot spot = spot_of(offset);
+  if (!spot.known) return {};
+  const uint32_t first = spot.first;
+  if (spot.size_class != 0) return find_small(first, spot.size_class - 1, offset);
   const uint64_t word = run_rows_[first].word.load(kRelaxed);
   const Block block{uint64_t{first} << page_shift_, word >> 1};
   if (offset - block.offset >= block.bytes) return {};

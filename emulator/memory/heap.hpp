@@ -3,6 +3,7 @@
 // Must never: touch the memory it hands out. Offsets count from the start of the range.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -10,6 +11,7 @@
 #include <span>
 
 #include "base/mutex.hpp"
+#include "memory/os.hpp"
 #include "memory/runs.hpp"
 #include "memory/size_class.hpp"
 
@@ -65,6 +67,8 @@ class Heap {
     virtual void release(Block run, uint8_t tag, Home& home) = 0;
     // Free memory that may hold data: give its pages back.
     virtual void discard(Block free_run) = 0;
+    // Whether much of what was freed since the last time may hold data.
+    virtual bool worth_discarding() { return true; }
 
    protected:
     ~Backing() = default;
@@ -115,33 +119,21 @@ class Heap {
   };
   Spot spot_of(uint64_t offset) const {
     if (offset >= bytes_) return {};
-    const uint32_t run = run_of(offset);
-    if (run == 0) return {};
-    const Run& row = run_rows_[run - 1];
-    return {run - 1, row.size_class.load(kRelaxed), row.home.load(kRelaxed), row.tag.load(kRelaxed),
-            true};
+    const uint64_t word = index_word(offset);
+    return {static_cast<uint32_t>(word) - 1, static_cast<uint8_t>(word >> 48),
+            static_cast<uint16_t>(word >> 32), static_cast<uint8_t>(word >> 56), word != 0};
   }
   // Live -> retired; gives the bytes of the block, 0 when no live block starts there. acq_rel: who
   // revives the block sees what was written before, wherever that was.
+  // The words are found from the address alone, so the exchange waits for no other look-up: only
+  // where a block starts a word ever says live.
   uint64_t retire(uint64_t offset, const Spot& spot) {
-    const uint64_t inside = offset - start_of(spot.first);
-    if (spot.size_class == 0) {
-      std::atomic<uint64_t>& cell = run_rows_[spot.first].word;
-      uint64_t word = cell.load(kRelaxed);
-      if ((word & 1) == 0 || inside != 0) return 0;
-      return cell.compare_exchange_strong(word, word & ~1ULL, std::memory_order_acq_rel, kRelaxed)
-                 ? word >> 1
-                 : 0;
+    if (spot.size_class != 0) {
+      if ((offset & ((1U << kUnitShift) - 1)) != 0) return 0;
+      return retire(block_words_[offset >> kUnitShift]) * kGrain;
     }
-    const ClassRow& row = kClassTable[spot.size_class - 1];
-    if ((inside * row.reciprocal >> 32) * row.bytes != inside) return 0;
-    std::atomic<uint16_t>& cell = block_words_[offset >> kUnitShift];
-    uint16_t word = cell.load(kRelaxed);
-    if ((word & 1) == 0) return 0;
-    return cell.compare_exchange_strong(word, static_cast<uint16_t>(word & ~1U),
-                                        std::memory_order_acq_rel, kRelaxed)
-               ? (word >> 1U) * kGrain
-               : 0;
+    if ((offset & ((1ULL << page_bits()) - 1)) != 0) return 0;
+    return retire(run_rows_[offset >> page_bits()].word);
   }
   // Retired -> live with these bounds, by its owner. release: pairs with the exchange in retire().
   void revive_small(uint64_t offset, uint64_t bytes) {
@@ -151,21 +143,23 @@ class Heap {
   void revive_run(uint32_t first, uint64_t bytes) {
     run_rows_[first].word.store(bytes << 1 | 1, std::memory_order_release);
   }
-  uint64_t start_of(uint32_t first) const { return uint64_t{first} << page_shift_; }
+  uint64_t start_of(uint32_t first) const { return uint64_t{first} << page_bits(); }
   uint32_t pages_of(uint32_t first) const { return run_rows_[first].pages.load(kRelaxed); }
-  unsigned page_bits() const { return page_shift_; }
+  unsigned page_bits() const {
+    return os::kFixedPageShift != 0 ? os::kFixedPageShift : page_shift_;
+  }
 
   // The tag of the run that was last put at the address. Lock-free.
   uint8_t tag_of(uint64_t offset) const { return spot_of(offset).tag; }
   // Who asked for the run at the address (Note [Owners]); 0 unless it was set since it was taken.
   uint16_t owner_of(uint64_t offset) const {
-    const uint32_t run = run_of(offset);
-    return run == 0 ? uint16_t{0} : owners_[run - 1].load(kRelaxed);
+    const Spot spot = spot_of(offset);
+    return spot.known ? run_rows_[spot.first].owner.load(kRelaxed) : uint16_t{0};
   }
   // Blocks of slabs stay nobody's.
   void set_owner(uint64_t offset, uint16_t owner) {
     const Spot spot = spot_of(offset);
-    if (spot.size_class == 0) owners_[spot.first].store(owner, kRelaxed);
+    if (spot.size_class == 0) run_rows_[spot.first].owner.store(owner, kRelaxed);
   }
 
   struct Entry {
@@ -185,15 +179,22 @@ class Heap {
   static constexpr auto kRelaxed = std::memory_order_relaxed;
   static constexpr uint64_t kGrain = 32;  // sizes are multiples of it
   static constexpr unsigned kUnitShift = 6;
+  static constexpr unsigned kChunkShift = 21;
   // A run as it stands at its first page.
   struct Run {
     std::atomic<uint64_t> word;  // bytes << 1 | live; 0 for a slab
     std::atomic<uint32_t> pages;
-    std::atomic<uint16_t> home;
-    std::atomic<uint8_t> size_class;  // + 1 of a slab, else 0
-    std::atomic<uint8_t> tag;
+    std::atomic<uint16_t> owner;
   };
   static_assert(sizeof(Run) == 16);
+  template <class Word>
+  static uint64_t retire(std::atomic<Word>& cell) {
+    Word word = cell.load(kRelaxed);
+    if ((word & 1) == 0) return 0;
+    const bool won = cell.compare_exchange_strong(word, static_cast<Word>(word & ~Word{1}),
+                                                  std::memory_order_acq_rel, kRelaxed);
+    return won ? static_cast<uint64_t>(word >> 1) : 0;
+  }
   struct OwnHome final : Home {
     OwnHome() : Home(0) {}
   };
@@ -201,25 +202,26 @@ class Heap {
   Result allocate_run(uint64_t bytes, uint64_t span_bytes, uint8_t tag, Home& home);
   Result allocate_small(uint64_t bytes, Home& home);
   uint64_t pop_small(Slab& slab);
-  Result take_run(uint64_t bytes, uint8_t tag, Home& home);
+  Result take_run(uint64_t bytes, uint8_t tag, uint32_t size_class, Home& home);
   void give_run(uint32_t first, Home& home);
   void recycle_locked(uint64_t offset, Home& home);
   void trim_locked();
-  void write_index(uint32_t first, uint32_t pages);
+  void write_index(uint32_t first, uint64_t word);
   Slab* make_slab(uint32_t size_class, Outcome& outcome, Home& home);
   void recycle_small(uint64_t offset, Slab& slab, Home& home);
   static void link(Slab& slab, Home& home);
   static void unlink(Slab& slab, Home& home);
-  // First page + 1 of the run that was last put at the address, 0 if there was none.
-  uint32_t run_of(uint64_t offset) const {
-    const uint32_t run = chunk_run_[offset >> chunk_shift_].load(std::memory_order_relaxed);
-    return run != 0 ? run : page_run_[offset >> page_shift_].load(std::memory_order_relaxed);
+  // What the index says of an address: the run that was last put there as
+  // first page + 1 | home << 32 | size class + 1 of a slab << 48 | tag << 56; 0 if there was none.
+  unsigned chunk_bits() const { return std::max(kChunkShift, page_bits()); }
+  uint64_t index_word(uint64_t offset) const {
+    const uint64_t word = chunk_words_[offset >> chunk_bits()].load(kRelaxed);
+    return word != 0 ? word : page_words_[offset >> page_bits()].load(kRelaxed);
   }
   Found find_small(uint32_t first, uint32_t size_class, uint64_t offset) const;
   Block run_block(uint32_t first) const;
 
   const unsigned page_shift_;
-  const unsigned chunk_shift_;
   const uint64_t bytes_;
   Backing& backing_;
   mutable base::RankedMutex mutex_{base::Rank::kArena};
@@ -228,11 +230,10 @@ class Heap {
   OwnHome own_;
 
   // The index; all sizes are in entries per page (or per unit of 64 bytes for block_words_).
-  std::atomic<uint32_t>* const chunk_run_;  // first page + 1 of the run that covers the whole chunk
-  std::atomic<uint32_t>* const page_run_;   // first page + 1 of the run that holds the page
-  Run* const run_rows_;                     // at a first page
+  std::atomic<uint64_t>* const chunk_words_;  // of the run that covers the whole chunk, else 0
+  std::atomic<uint64_t>* const page_words_;   // of the run that holds the page
+  Run* const run_rows_;                       // at a first page
   std::atomic<uint16_t>* const block_words_;  // at a small block's start: bytes / 32 << 1 | live
-  std::atomic<uint16_t>* const owners_;       // at a first page
   Slab** const slabs_;                        // at a first page, null for a plain run
 };
 

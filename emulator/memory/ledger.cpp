@@ -123,6 +123,32 @@ Ledger::Ledger(const std::string& machine) : machine_(machine) {
   }
 }
 
+std::string Ledger::reset(const std::string& machine) {
+  if (machine == "private") refuse("a private machine has no ledger file to reset");
+  const LedgerFile opened = open_ledger_file(machine);
+  const std::string name =
+      "the ledger " + opened.path + " of the emulated machine '" + machine + "'";
+  struct Closer {
+    int file;
+    ~Closer() { close(file); }
+  } const closer{opened.file};
+  struct stat status{};
+  fstat(opened.file, &status);
+  if (!S_ISREG(status.st_mode) || status.st_uid != geteuid()) {
+    refuse(name + " belongs to user " + std::to_string(status.st_uid) + ", who alone can reset it");
+  }
+  const FileLock lock(opened.file);
+  struct flock users = byte_lock(F_WRLCK, 1);
+  users.l_len = kLedgerProcesses;
+  if (fcntl(opened.file, F_OFD_GETLK, &users) == 0 && users.l_type != F_UNLCK) {
+    refuse(name + " is in use; end the processes that use it (`ascendrt smi` names them)");
+  }
+  if (ftruncate(opened.file, 0) != 0 || fchmod(opened.file, 0600) != 0) {
+    refuse("cannot empty " + name + ": " + os::last_reason());
+  }
+  return name + " is new";
+}
+
 void Ledger::prepare() {
   check_owner();
   const FileLock lock(file_);

@@ -45,6 +45,9 @@ class Ledger {
   // damaged or of another version, or when all places are taken.
   explicit Ledger(const std::string& machine);
   ~Ledger();
+  // Makes the file of a machine new, whatever is in it. Raises 507899 when a process uses it, or
+  // it belongs to somebody else. Gives what was done, in words.
+  static std::string reset(const std::string& machine);
   Ledger(const Ledger&) = delete;
   Ledger& operator=(const Ledger&) = delete;
 

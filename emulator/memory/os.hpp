@@ -13,6 +13,12 @@ enum class Access : uint8_t { kNone, kRead, kReadWrite };
 
 // Pages of this layer: the host's page size, at least 4 KiB (16 and 64 KiB exist on aarch64).
 unsigned page_shift();
+// The same where the processor knows one size only, for hot paths; 0 where it must be asked.
+#if defined(__x86_64__)
+inline constexpr unsigned kFixedPageShift = 12;
+#else
+inline constexpr unsigned kFixedPageShift = 0;
+#endif
 inline uint64_t page_bytes() { return 1ULL << page_shift(); }
 
 // Physical memory of the host.

@@ -114,6 +114,7 @@ void Pool::refund(Parts parts) {
 }
 
 void Pool::give_back_credit(uint64_t keep) {
+  keep = std::max(keep, is_open() ? settings_.pool_bytes : 0);
   const uint64_t total = credit_.total();
   if (total <= keep) return;
   const uint64_t normal = std::min(credit_.normal, total - keep);
@@ -150,7 +151,7 @@ uint64_t Pool::allocate_small(uint64_t bytes, Cache* cache, Heap::Outcome& outco
     if (bin.count == 0) refill(size_class, *cache);
     if ((found = bin.count > 0)) {
       offset = bin.offsets[--bin.count];
-      cache->cached_.add(-static_cast<int64_t>(class_bytes(size_class)));
+      cache->held_.add(-static_cast<int64_t>(class_bytes(size_class)));
     }
   } else if ((found = heap_.take_small(size_class, std::span(&offset, 1), *this) == 1)) {
     arena_.fill_fresh(offset, class_bytes(size_class));
@@ -174,7 +175,7 @@ void Pool::refill(uint32_t size_class, Cache& cache) {
     bin.count = heap_.take_small(size_class, std::span(bin.offsets).first(kRefill), *this);
     for (uint64_t i = 0; i < bin.count; ++i) arena_.fill_fresh(bin.offsets[i], size);
   }
-  cache.cached_.add(static_cast<int64_t>(bin.count * size));
+  cache.held_.add(static_cast<int64_t>(bin.count * size));
 }
 
 uint64_t Pool::allocate_run(uint64_t bytes, Shape shape, Cache* cache, Heap::Outcome& outcome) {
@@ -192,7 +193,7 @@ uint64_t Pool::allocate_run(uint64_t bytes, Shape shape, Cache* cache, Heap::Out
       bin->firsts[bin->count++] = static_cast<uint32_t>(ready.back() >> heap_.page_bits());
       ready.pop_back();
       shared_span_ -= static_cast<int64_t>(shape.span);
-      cache->cached_.add(static_cast<int64_t>(shape.span));
+      cache->held_.add(static_cast<int64_t>(shape.span));
     }
     if (ready.empty()) runs_.erase(shelf);
     heap_.revive_run(static_cast<uint32_t>(offset >> heap_.page_bits()), bytes);
@@ -212,6 +213,7 @@ uint64_t Pool::allocate_run(uint64_t bytes, Shape shape, Cache* cache, Heap::Out
 
 void Pool::note(int64_t sign, Cache* cache, uint64_t bytes, uint64_t span, uint64_t huge) {
   (cache != nullptr ? cache->live_ : gone_).add(sign, bytes, span, huge);
+  if (cache != nullptr) cache->held_.add(sign * static_cast<int64_t>(span));
 }
 
 void Pool::note_peak() {
@@ -254,30 +256,28 @@ void Pool::keep(uint64_t offset, const Heap::Spot& spot, uint64_t bytes, Cache* 
       std::copy(bin.offsets.begin() + half, bin.offsets.end(), bin.offsets.begin());
       bin.count -= half;
       shared_span_ += static_cast<int64_t>(half * shape.span);
-      cache->cached_.add(-static_cast<int64_t>(half * shape.span));
+      cache->held_.add(-static_cast<int64_t>(half * shape.span));
     }
     bin.offsets[bin.count++] = offset;
   } else {
     const uint64_t key = shape.key(heap_.page_bits());
     auto& bin = cache->bin_of(key);
-    if (bin.key != key || bin.count == Cache::kRunDepth) {
-      const uint32_t before = bin.count;
-      spill(bin);
-      cache->cached_.add(-static_cast<int64_t>(before) *
-                         static_cast<int64_t>(bin.key >> 2 << heap_.page_bits()));
-    }
+    if (bin.key != key || bin.count == Cache::kRunDepth) spill(*cache, bin);
     bin.key = key;
     bin.firsts[bin.count++] = spot.first;
   }
-  cache->cached_.add(static_cast<int64_t>(shape.span));
+  cache->held_.add(static_cast<int64_t>(shape.span));
 }
 
 // All runs of a bin go to the pool.
-void Pool::spill(Cache::RunBin& bin) {
-  for (; bin.count > 0; --bin.count) {
-    const uint32_t first = bin.firsts[bin.count - 1];
-    keep_shared(heap_.start_of(first), heap_.spot_of(heap_.start_of(first)));
-  }
+void Pool::spill(Cache& cache, Cache::RunBin& bin) {
+  if (bin.count == 0) return;
+  Offsets& shelf = runs_[bin.key];
+  for (uint32_t i = 0; i < bin.count; ++i) shelf.push_back(heap_.start_of(bin.firsts[i]));
+  const auto span = static_cast<int64_t>(bin.count * (bin.key >> 2 << heap_.page_bits()));
+  shared_span_ += span;
+  cache.held_.add(-span);
+  bin.count = 0;
 }
 
 void Pool::keep_shared(uint64_t offset, const Heap::Spot& spot) {
@@ -311,7 +311,7 @@ void Pool::empty(Cache& cache, Offsets& out) {
   for (auto& bin : cache.runs_) {
     for (; bin.count > 0; --bin.count) out.push_back(heap_.start_of(bin.firsts[bin.count - 1]));
   }
-  cache.cached_.set(0);
+  cache.held_.set(cache.live_.span.get());
 }
 
 void Pool::empty_caches() {
@@ -331,22 +331,27 @@ void Pool::empty_caches() {
 }
 
 // Brings what is kept ready below the allowance, and tells the cache how far it may go alone.
+// Shelves go first, since capacity in hand serves blocks of any size, then the caches.
 void Pool::balance(Cache* cache) {
   const int64_t allowed = allowance();
-  const uint64_t slack = settings_.pool_bytes + settings_.growth_bytes;
-  if (idle() > allowed) give_back_credit(slack);
-  if (idle() > allowed) {
-    empty_shared();
-    give_back_credit(slack);
-  }
-  if (idle() > allowed) {
-    empty_caches();
-    give_back_credit(slack);
+  if (const int64_t over = idle() - allowed; over > 0) {
+    const auto excess = static_cast<uint64_t>(over + allowed / 4);
+    const auto short_of_credit = [&] { return credit_.total() < excess + settings_.pool_bytes; };
+    while (short_of_credit() && !runs_.empty()) {
+      heap_.recycle(runs_.begin()->second, *this);
+      shared_span_ -= static_cast<int64_t>(runs_.begin()->second.size() *
+                                           (runs_.begin()->first >> 2 << heap_.page_bits()));
+      runs_.erase(runs_.begin());
+    }
+    if (short_of_credit()) empty_shared();
+    if (short_of_credit()) empty_caches();
+    give_back_credit(credit_.total() - std::min(credit_.total(), excess));
   }
   if (cache == nullptr) return;
   const int64_t room = positive(allowed - idle()) / static_cast<int64_t>(caches_.size());
-  cache->mark_.set(
-      std::min(cache->cached_.get() + room, static_cast<int64_t>(settings_.thread_cache_bytes)));
+  const int64_t cap =
+      std::min(cache->cached() + room, static_cast<int64_t>(settings_.thread_cache_bytes));
+  cache->floor_.set(cache->held_.get() - cap);
 }
 
 void Pool::trim() {
@@ -405,7 +410,7 @@ Pool::Figures Pool::figures() {
               shared_span_,
               static_cast<int64_t>(credit_.total()),
               {reserved_.normal + credit_.normal, reserved_.huge + credit_.huge}};
-  for (const Cache* cache : caches_) out.thread_cached += cache->cached_.get();
+  for (const Cache* cache : caches_) out.thread_cached += cache->cached();
   return out;
 }
 

@@ -81,7 +81,7 @@ class Pool final : public Heap::Home {
   void refill(uint32_t size_class, Cache& cache);
   void keep(uint64_t offset, const Heap::Spot& spot, uint64_t bytes, Cache* cache);
   void keep_shared(uint64_t offset, const Heap::Spot& spot);
-  void spill(Cache::RunBin& bin);
+  void spill(Cache& cache, Cache::RunBin& bin);
   void note(int64_t sign, Cache* cache, uint64_t bytes, uint64_t span, uint64_t huge);
   void note_peak();
   void empty_shared();

@@ -14,9 +14,9 @@ struct MemorySettings {
   // Capacity is drawn from the device in such steps.
   uint64_t growth_bytes = 4ULL << 20;
   // What one thread may keep ready.
-  uint64_t thread_cache_bytes = 512ULL << 20;
+  uint64_t thread_cache_bytes = 1ULL << 30;
   // What all threads of a context and its pool may keep ready while little is live.
-  uint64_t cache_bytes = 512ULL << 20;
+  uint64_t cache_bytes = 1ULL << 30;
   // The same in percent of what is live, above fragmentation_from live bytes.
   uint64_t fragmentation_percent = 3;
   static constexpr uint64_t kFragmentationFrom = 512ULL << 20;
