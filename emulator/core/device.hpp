@@ -2,8 +2,6 @@
 // Must never: own memory (memory/ does, per device index).
 #pragma once
 
-#include <array>
-#include <atomic>
 #include <cstdint>
 
 #include "base/mutex.hpp"
@@ -13,8 +11,6 @@
 namespace ascendrt::core {
 
 class Context;
-
-inline constexpr uint32_t kAllCores = UINT32_MAX;
 
 class Device {
  public:
@@ -35,9 +31,6 @@ class Device {
   uint32_t references() const;
   // The primary context while it is active, else null.
   base::Ref<Context> primary() const;
-
-  // Most cores of a kind (aclrtDevResLimitType) that this process uses; kAllCores: all there are.
-  std::array<std::atomic<uint32_t>, 2> core_limits{kAllCores, kAllCores};
 
  private:
   const int32_t index_;

@@ -237,8 +237,6 @@ Usage usage(int32_t device, Pages kind) {
 
 bool open_mode() { return machine().setup().open; }
 
-const std::string& machine_name() { return machine().setup().name; }
-
 std::string page_kind() {
   if (os::huge_pages_allowed()) return "2 MiB huge pages";
   return std::to_string(os::page_bytes() / 1024) + " KiB pages";
