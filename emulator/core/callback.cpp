@@ -134,6 +134,7 @@ void bind_to_host_thread(Registry& all, Stream& stream) {
   HostThread& host = all.hosts[stream.context().id()];
   if (!host.queue) {
     auto queue = base::make_ref<HostQueue>();
+    queue->owned = true;
     start_host_thread(queue);
     host.queue = std::move(queue);
   }

@@ -246,6 +246,15 @@ constexpr const char* kNoTimeLine =
 
 }  // namespace
 
+// The device stamps in ticks of its own clock.
+int64_t Event::time_ns() const {
+  const int64_t ns = state_->time_ns.load(std::memory_order_relaxed);
+  const int64_t hz = device_.soc().timestamp_hz;
+  const int64_t seconds = ns / kNsPerSecond;
+  const int64_t ticks = ns % kNsPerSecond * hz / kNsPerSecond;
+  return seconds * kNsPerSecond + ticks * kNsPerSecond / hz;
+}
+
 // Without TIME_LINE the old scheduler answers 107006; the others succeed with a meaningless figure,
 // 0 here. src: hicann/runtime event_task.cc, semantics of aclrtEventElapsedTime (guess)
 float Event::elapsed_ms(const Event& start, const Event& end) {
@@ -258,9 +267,7 @@ float Event::elapsed_ms(const Event& start, const Event& end) {
   if (!timed && is_old_scheduler(soc)) refuse_time(kNoTimeLine);
   if (!timed) return 0.0F;
   const auto stamp = [](const Event& event) {
-    return event.finished()
-               ? static_cast<uint64_t>(event.state_->time_ns.load(std::memory_order_relaxed))
-               : UINT64_MAX;
+    return event.finished() ? static_cast<uint64_t>(event.time_ns()) : UINT64_MAX;
   };
   const uint64_t difference = stamp(end) - stamp(start);
   const double ns = unsigned_difference ? static_cast<double>(difference)
@@ -274,7 +281,7 @@ uint64_t Event::timestamp_us() const {
   const bool timed = (flags_ & ACL_EVENT_TIME_LINE) != 0;
   if (!timed && is_old_scheduler(device_.soc())) refuse_time(kNoTimeLine);
   if (!timed) return 0;
-  return static_cast<uint64_t>(state_->time_ns.load(std::memory_order_relaxed)) / 1000;
+  return static_cast<uint64_t>(time_ns()) / 1000;
 }
 
 uint32_t Event::id() const {

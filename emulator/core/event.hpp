@@ -91,6 +91,7 @@ class Event : public base::Object {
   bool takes_id_at_creation() const;
   IdLease lease_for_record(Stream& stream) const;
   void check_recorded() const;
+  int64_t time_ns() const;
 
   Device& device_;
   const EventKind kind_;

@@ -21,6 +21,7 @@ struct HostItem {
 
 struct HostQueue : base::Counted {
   std::deque<HostItem> items;
+  bool owned = false;   // a thread of the runtime serves it
   bool closed = false;  // nothing will come any more: who serves it does not wait
   clock::Condition arrived;
 };

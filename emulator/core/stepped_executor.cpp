@@ -29,7 +29,7 @@ constexpr int64_t kStuckNs = 1'000'000'000;
 // With one host thread nothing but a look at memory outside of the ABI needs the clock to go on.
 constexpr int64_t kLoneFactor = 10;
 // Paced: what a host thread may lag behind before it counts as its own time.
-constexpr int64_t kPaceSlackNs = 1'000'000;
+constexpr int64_t kPaceSlackNs = 5'000'000;
 // So many streams of one engine and moment are drawn from; with more the first ones are.
 constexpr size_t kMostDrawn = 64;
 
@@ -271,6 +271,13 @@ int64_t SteppedExecutor::limit(int64_t real_ns, int64_t& wake_ns, bool& somebody
                                  [](const auto& thread) { return !thread->owned; });
   const int64_t grace = settings_.grace_ns * (own > 1 ? 1 : kLoneFactor);
   int64_t least = kNoEvent;
+  std::erase_if(arrivals_, [&](const auto& each) {
+    return each.first->items.empty() || real_ns >= each.second + grace;
+  });
+  for (const auto& [queue, since] : arrivals_) {
+    least = now_ns_;
+    wake_ns = wake_ns == clock::kForever ? since + grace : std::min(wake_ns, since + grace);
+  }
   for (const auto& thread : threads_) {
     const bool outside = thread->state == HostThread::State::kOutside;
     if (thread->state == HostThread::State::kBlocked) continue;
@@ -421,6 +428,9 @@ Outcome SteppedExecutor::run_body(Lock& lock, StreamState& stream) {
 void SteppedExecutor::flush(Lock& lock) {
   Effects owed;
   if (scheduler_.effects().any()) std::swap(owed, scheduler_.effects());
+  for (auto& queue : owed.arrivals) {
+    if (queue->owned) arrivals_.emplace_back(std::move(queue), clock::now_ns());
+  }
   std::vector<probe::TaskSpan> spans;
   spans.swap(spans_);
   lock.unlock();

@@ -144,6 +144,8 @@ class SteppedExecutor final : public Executor {
   uint32_t numbers_ = 0;
   std::vector<base::Ref<HostThread>> threads_;
   std::vector<Waiter*> waiters_;
+  // Functions that a thread of the runtime will take any moment, and since when (real time).
+  std::vector<std::pair<base::Ref<HostQueue>, int64_t>> arrivals_;
   std::vector<EngineState> engines_;  // by device and engine
   std::map<std::pair<int64_t, uint64_t>, Running> running_;
   std::vector<probe::TaskSpan> spans_;  // to be told once the lock is gone

@@ -42,6 +42,7 @@ def pytest_configure(config: pytest.Config) -> None:
         "rule(id): the rule of csrc/abi/rules.toml that a test holds",
         "guess: the rule is our inference, to be checked on hardware",
         "emulator: needs control of the emulator, skipped on a real card",
+        "wall_clock(why): compares with real time, skipped when ASCENDRT_CLOCK models the time",
     ):
         config.addinivalue_line("markers", line)
     report = config.getoption("--rule-report")
@@ -102,6 +103,9 @@ def clean(request: pytest.FixtureRequest) -> Iterator[None]:
             pytest.skip(f"function absent: {', '.join(_missing(rule))}")
     if request.node.get_closest_marker("emulator") and not rawabi.emulated():
         pytest.skip("needs control of the emulator")
+    real_time = request.node.get_closest_marker("wall_clock")
+    if real_time and os.environ.get("ASCENDRT_CLOCK", "real") != "real":
+        pytest.skip(f"the clock is modelled: {real_time.args[0]}")
     rawabi.clear_last_error()
     yield
     rawabi.end_all()

@@ -254,6 +254,7 @@ def test_failure_of_asynchronous_work_surfaces_at_synchronize(stream: Any, block
 
 
 @rule("S4.29")
+@pytest.mark.wall_clock("another thread sleeps")
 def test_synchronize_with_timeout(stream: Any) -> None:
     for timeout_ms in (-1, 5000):
         gate = Gate(stream)
@@ -276,6 +277,7 @@ def test_synchronize_timeout_out_of_range(stream: Any) -> None:
 
 
 @rule("S4.31")
+@pytest.mark.wall_clock("the length of the wait is measured")
 def test_synchronize_times_out(stream: Any, block: Any) -> None:
     with gated(stream):
         ok(acl.aclrtMemsetAsync(block, 64, 0x5A, 64, stream))

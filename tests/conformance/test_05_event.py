@@ -531,6 +531,7 @@ def test_synchronize_event_timeout_out_of_range(stream: Any) -> None:
 
 
 @rule("S5.53")
+@pytest.mark.wall_clock("the length of the wait is measured")
 def test_synchronize_event_times_out(stream: Any) -> None:
     event = plain_event()
     with gated(stream):
@@ -550,6 +551,7 @@ def _pause(seconds: float) -> Callable[..., None]:
 
 
 @rule("S5.54")
+@pytest.mark.wall_clock("a host function sleeps")
 def test_elapsed_time(stream: Any) -> None:
     start, end, pause = plain_event(), plain_event(), _pause(0.05)
     ok(acl.aclrtRecordEvent(start, stream))
@@ -560,6 +562,7 @@ def test_elapsed_time(stream: Any) -> None:
 
 
 @rule("S5.55")
+@pytest.mark.wall_clock("the host sleeps between the records")
 def test_reversed_elapsed_time_on_950() -> None:
     def body() -> Any:
         ok(acl.aclrtSetDevice(0))
@@ -683,6 +686,7 @@ def test_time_stamp_not_finished() -> None:
 
 
 @rule("S5.65")
+@pytest.mark.wall_clock("the host sleeps between the records")
 def test_time_stamp(stream: Any) -> None:
     start, end, pause = plain_event(), plain_event(), _pause(0.02)
     ok(acl.aclrtRecordEvent(start, stream))
