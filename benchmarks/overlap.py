@@ -1,6 +1,6 @@
 """A service of copy in (2 ms), compute (8 ms) and copy out (1 ms), written right and wrong.
 
-Times come from events of the device in the programs (programs/overlap.c), whose answers are checked.
+Times come from events of the device in programs/overlap.c, which checks every answer.
 With all other costs 0 the sums are known: a stream that does one thing after the other takes 11 ms
 per request, a pipeline 8 ms and 3 ms once. `paced` sleeps to the modelled moments, so there the
 time on the wall has to be the same.

@@ -4,8 +4,8 @@
  *   sync           one buffer, and a synchronize per request: a "pipeline" of many guides
  *   double_buffer  two streams with a buffer each
  *   stages         a stream per stage, two buffers, events between the stages
- * Prints the time between two events of the device, and the time on the wall, in milliseconds. Every
- * answer is checked. */
+ * Prints the time between two events of the device, and the time on the wall, in milliseconds.
+ * Every answer is checked. */
 #define _POSIX_C_SOURCE 199309L
 #include <stdio.h>
 #include <stdlib.h>

@@ -90,7 +90,7 @@ Admission Scheduler::submit(StreamState& stream, Task& task, int64_t now_ns) {
   if (task.kind == TaskKind::kWait) {
     const Admission admission = admit_wait(stream, task);
     if (admission == Admission::kNotNeeded && task.gate && task.gate->open) {
-      resume_after(stream, *task.gate);
+      stream.behind = std::max(stream.behind, arrival_of(*task.gate));
     }
     if (admission != Admission::kAccepted) return admission;
   }
@@ -98,6 +98,7 @@ Admission Scheduler::submit(StreamState& stream, Task& task, int64_t now_ns) {
                              stream.finished.load(std::memory_order_relaxed);
   if (in_flight >= stream.depth) return Admission::kFull;
   count_in(stream, task);
+  task.timing.release_ns = std::max(task.timing.release_ns, stream.behind);
   stream.queue.push(std::move(task));
   advance(stream, now_ns);
   settle(now_ns);
@@ -119,7 +120,7 @@ bool Scheduler::start(StreamState& stream, Task& task, int64_t now_ns) {
       return true;
     case TaskKind::kWait:
       if (task.gate->open) {
-        resume_after(stream, *task.gate);
+        stream.resume = std::max(stream.resume, arrival_of(*task.gate));
         leave_wait(task);
         return true;
       }
@@ -189,10 +190,9 @@ void Scheduler::release(int64_t now_ns) {
   }
 }
 
-void Scheduler::resume_after(StreamState& stream, const Gate& gate) const {
-  if (event_latency_ns_ > 0) {
-    stream.resume = std::max(stream.resume, gate.opened_ns + event_latency_ns_);
-  }
+// When what waits for the gate may go on; 0 in real time.
+int64_t Scheduler::arrival_of(const Gate& gate) const {
+  return event_latency_ns_ > 0 ? gate.opened_ns + event_latency_ns_ : 0;
 }
 
 int64_t Scheduler::next_release() const {
@@ -230,7 +230,7 @@ void Scheduler::open(Gate& gate, int64_t now_ns) {
   gate.opened_ns = now_ns;
   for (StreamState* stream : gate.waiters) {
     unpark(*stream);
-    resume_after(*stream, gate);
+    stream->resume = std::max(stream->resume, arrival_of(gate));
     leave_wait(stream->current());
     leave(*stream);
     unsettled_.push_back(stream);

@@ -83,8 +83,10 @@ struct StreamState {
   StreamState* previous = nullptr;
   StreamState* next = nullptr;
   int64_t deadline = kNoDeadline;
-  int64_t due = 0;     // while delayed
-  int64_t resume = 0;  // nothing starts before: the event that let it go on needs time to arrive
+  int64_t due = 0;  // while delayed
+  // Modelled: the event that let the stream go on needs time to arrive. Nothing starts before.
+  int64_t resume = 0;
+  int64_t behind = 0;  // the same for what is submitted from now on
 };
 
 // One engine of one device.
@@ -195,7 +197,7 @@ class Scheduler {
   void settle(int64_t now_ns);
 
   bool delay(StreamState& stream, Task& task, int64_t now_ns);
-  void resume_after(StreamState& stream, const Gate& gate) const;
+  int64_t arrival_of(const Gate& gate) const;
   void park(StreamState& stream, int64_t now_ns);
   void unpark(StreamState& stream);
   void leave(StreamState& stream);

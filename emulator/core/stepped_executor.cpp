@@ -29,7 +29,7 @@ constexpr int64_t kStuckNs = 1'000'000'000;
 // With one host thread nothing but a look at memory outside of the ABI needs the clock to go on.
 constexpr int64_t kLoneFactor = 10;
 // Paced: what a host thread may lag behind before it counts as its own time.
-constexpr int64_t kPaceSlackNs = 5'000'000;
+constexpr int64_t kPaceSlackNs = 10'000'000;
 // So many streams of one engine and moment are drawn from; with more the first ones are.
 constexpr size_t kMostDrawn = 64;
 
