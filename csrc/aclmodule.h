@@ -40,16 +40,11 @@ PyObject* art_refuse_plainly(const char* name, const char* spec, PyObject* const
 /* A tuple that takes over `count` objects; null (and nothing leaked) when one of them is null. */
 PyObject* art_tuple(int count, ...);
 
-/* The same for two objects, without a loop. */
+/* The same for two objects: most answers are a value and a status. */
 static inline PyObject* art_pair(PyObject* first, PyObject* second) {
-  PyObject* pair = first == NULL || second == NULL ? NULL : PyTuple_New(2);
-  if (pair == NULL) {
-    Py_XDECREF(first);
-    Py_XDECREF(second);
-    return NULL;
-  }
-  PyTuple_SetItem(pair, 0, first);
-  PyTuple_SetItem(pair, 1, second);
+  PyObject* pair = first == NULL || second == NULL ? NULL : PyTuple_Pack(2, first, second);
+  Py_XDECREF(first);
+  Py_XDECREF(second);
   return pair;
 }
 
