@@ -4,6 +4,7 @@
 #include <string>
 
 #include "abi/boundary.hpp"
+#include "core/capture.hpp"
 #include "core/context.hpp"
 #include "core/device.hpp"
 #include "core/stream.hpp"
@@ -29,6 +30,7 @@ void create(aclrtEvent* out, EventKind kind, uint32_t flags) {
 base::Ref<core::Event> event_for(aclrtEvent handle, EventCall what) {
   auto event = core::event_behind(handle);
   event->check(what);
+  event->check_not_recorded();
   return event;
 }
 
@@ -39,6 +41,7 @@ void synchronize(aclrtEvent handle, int32_t timeout_ms) {
     base::fail(ACL_ERROR_RT_PARAM_INVALID, "timeout 0 ms; give -1 (no limit) or a positive number");
   }
   event->check(EventCall::kSynchronize);
+  event->check_not_recorded();
   if (event->synchronize(timeout_ms)) return;
   base::fail(ACL_ERROR_RT_EVENT_SYNC_TIMEOUT, "the record of the event is not done within " +
                                                   std::to_string(timeout_ms) +
@@ -76,6 +79,7 @@ aclError art_emu_aclrtRecordEvent(aclrtEvent event, aclrtStream stream) {
     const auto recorded = core::event_behind(event);
     const auto found = core::stream_behind(stream);
     recorded->check(EventCall::kRecord);
+    if (found) recorded->check_recordable(*found);
     recorded->record(*core::in_current_context(found));
   });
 }
@@ -89,7 +93,9 @@ aclError art_emu_aclrtResetEvent(aclrtEvent event, aclrtStream stream) {
     const auto context = core::current_context();
     target->check_resettable();
     if (target->reset_is_ignored()) return;
-    target->reset(*core::in_current_context(found));
+    const auto queue = core::in_current_context(found);
+    core::check_not_captured(*target, *queue);
+    target->reset(*queue);
   });
 }
 
@@ -149,6 +155,8 @@ aclError art_emu_aclrtEventElapsedTime(float* ms, aclrtEvent startEvent, aclrtEv
     const auto end = core::event_behind(endEvent);
     start->check(EventCall::kTime);
     end->check(EventCall::kTime);
+    start->check_not_recorded();
+    end->check_not_recorded();
     *ms = core::Event::elapsed_ms(*start, *end);
   });
 }

@@ -7,6 +7,7 @@
 
 #include "abi/boundary.hpp"
 #include "abi/copies.hpp"
+#include "core/capture.hpp"
 #include "core/chip.hpp"
 #include "core/context.hpp"
 #include "core/device.hpp"
@@ -132,6 +133,7 @@ void copy_blocking(void* dst, size_t dest_max, const void* src, size_t count,
   check_fits(count, dest_max, "destMax");
   if (dst == src) return;
   const auto context = core::current_context();
+  core::check_blocking_allowed();
   blocking(*context, dst, src, count, [=] { memory::copy(dst, src, count); });
 }
 
@@ -144,6 +146,20 @@ void copy_buffered(core::Stream& stream, void* dst, const void* src, size_t coun
   stream.submit(Engine::kHostToDevice, "memcpy",
                 task([=] { memory::copy(dst, buffer->data(), count); }),
                 load_between(Place::kDevice, Place::kPageable, count));
+}
+
+// Copies of pageable memory wait for the stream and block, which a capture may forbid.
+void check_may_block(const base::Ref<core::Stream>& stream) {
+  if (stream && stream->capturing()) {
+    base::fail(ACL_ERROR_RT_PARAM_INVALID,
+               "stream " + std::to_string(stream->id()) +
+                   " is captured, and a copy of pageable host memory cannot be; use memory of "
+                   "aclrtMallocHost");
+  }
+  if (!core::capture_forbids_blocking()) return;
+  base::fail(ACL_ERROR_RT_CAPTURE_MODE_BLOCK_ASYNC,
+             "a copy of pageable host memory blocks, which a capture under way forbids; use memory "
+             "of aclrtMallocHost, or allow it with aclmdlRICaptureThreadExchangeMode (RELAXED)");
 }
 
 }  // namespace
@@ -171,6 +187,7 @@ void copy_async(void* dst, size_t dest_max, const void* src, size_t count, aclrt
   if (dst == src) return;
   const bool pageable = to == Place::kPageable || from == Place::kPageable;
   if (pageable && real != ACL_MEMCPY_DEVICE_TO_DEVICE) {
+    check_may_block(stream);
     (stream ? stream : context->default_stream())->synchronize_or_raise(kForever);
     return blocking(*context, dst, src, count, [=] { memory::copy(dst, src, count); });
   }
@@ -221,6 +238,7 @@ void copy_rows_blocking(void* dst, const void* src, const memory::Rows& rows,
     refuse_direction(to, from, "host to device and back");
   }
   const auto context = core::current_context();
+  core::check_blocking_allowed();
   blocking(*context, dst, src, rows.width * rows.height,
            [=] { memory::copy_rows(dst, src, rows); });
 }
@@ -251,6 +269,7 @@ void copy_rows_async(void* dst, const void* src, const memory::Rows& rows, aclrt
   }
   const auto queue = core::in_current_context(stream);
   if (to == Place::kPageable || from == Place::kPageable) {
+    check_may_block(queue);
     queue->synchronize_or_raise(kForever);
     return blocking(queue->context(), dst, src, rows.width * rows.height,
                     [=] { memory::copy_rows(dst, src, rows); });
@@ -305,6 +324,7 @@ aclError art_emu_aclrtMemset(void* devPtr, size_t maxCount, int32_t value, size_
     const auto context = core::current_context();
     check_fits(count, maxCount, "maxCount");
     check_fillable(devPtr);
+    core::check_blocking_allowed();
     blocking(*context, devPtr, devPtr, count, [=] { memory::fill(devPtr, value, count); });
   });
 }

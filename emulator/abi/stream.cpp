@@ -8,6 +8,7 @@
 #include "core/context.hpp"
 #include "core/device.hpp"
 #include "core/event.hpp"
+#include "core/model_instance.hpp"
 #include "core/runtime.hpp"
 #include "gen/prototypes.h"
 
@@ -78,6 +79,11 @@ void destroy(aclrtStream handle, bool wait) {
     base::fail(
         ACL_ERROR_RT_PARAM_INVALID,
         "the default stream of a context lives as long as the context; it cannot be destroyed");
+  }
+  if (core::in_instance(*stream)) {
+    base::fail(ACL_ERROR_RT_STREAM_MODEL,
+               "stream " + std::to_string(stream->id()) +
+                   " belongs to a model instance; unbind it or destroy the instance first");
   }
   // Another thread may have been faster.
   if (!base::handles().remove<core::Stream>(handle)) {
@@ -362,6 +368,7 @@ aclError art_emu_aclrtStreamWaitEvent(aclrtStream stream, aclrtEvent event) {
     const auto found = core::stream_behind(stream);
     const auto awaited = core::event_behind(event);
     awaited->check(core::EventCall::kWait);
+    if (found) awaited->check_recordable(*found);
     awaited->wait(*core::in_current_context(found), core::wait_timeout_s());
   });
 }
@@ -379,6 +386,7 @@ aclError art_emu_aclrtStreamWaitEventWithTimeout(aclrtStream stream, aclrtEvent 
       base::fail(ACL_ERROR_RT_PARAM_INVALID, "argument event is a null pointer");
     const auto awaited = core::event_behind(event);
     awaited->check(core::EventCall::kWait);
+    if (found) awaited->check_recordable(*found);
     const auto target = core::in_current_context(found);
     // The old scheduler drops the value. src: hicann/runtime config/{dc,cloud}/dev_info_reg.cc
     const bool dropped = core::is_old_scheduler(target->context().device().soc());

@@ -17,6 +17,7 @@ namespace ascendrt::base {
 enum class Rank : uint8_t {
   kRegistry,
   kDevice,
+  kRecording,
   kContext,
   kStream,
   kScheduler,

@@ -16,6 +16,7 @@
 #include "core/context.hpp"
 #include "core/device.hpp"
 #include "core/executor.hpp"
+#include "core/model_instance.hpp"
 #include "gen/abi.h"
 
 namespace ascendrt::core {
@@ -150,7 +151,7 @@ void queue_function(Stream& stream, TaskKind kind, const char* name, base::Ref<H
   task.name = name;
   task.host = std::move(queue);
   task.body = std::move(function);
-  executor().submit(stream.state(), std::move(task));
+  stream.enqueue(std::move(task));
 }
 
 }  // namespace
@@ -248,13 +249,14 @@ size_t process_reports(int64_t timeout_ms) {
 }
 
 void launch_host_function(Stream& stream, const char* name, TaskBody function) {
+  const base::Ref<Stream> player = player_of(stream);
   base::Ref<HostQueue> queue;
   {
     Registry& all = registry();
     const std::lock_guard lock(all.mutex);
     if (stream.binding().owner == Owner::kUser) refuse_bound(stream, Owner::kUser);
-    if (stream.binding().owner == Owner::kNobody) bind_to_host_thread(all, stream);
-    queue = stream.binding().queue;
+    if (player->binding().owner == Owner::kNobody) bind_to_host_thread(all, *player);
+    queue = player->binding().queue;
   }
   queue_function(stream, TaskKind::kHost, name, std::move(queue), std::move(function));
 }

@@ -8,6 +8,7 @@
 
 #include "base/error.hpp"
 #include "core/device.hpp"
+#include "core/model_instance.hpp"
 #include "core/runtime.hpp"
 #include "core/stream.hpp"
 #include "core/thread_state.hpp"
@@ -98,6 +99,7 @@ void Context::destroy() {
 }
 
 void Context::tear_down(bool wait) {
+  close_instances(*this);
   auto ended = [&] {
     const std::lock_guard lock(mutex_);
     state_ = State::kTearingDown;

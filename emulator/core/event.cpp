@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "core/capture.hpp"
 #include "core/chip.hpp"
 #include "core/context.hpp"
 #include "core/device.hpp"
@@ -108,7 +109,8 @@ base::Ref<Event> Event::create(EventKind kind, uint32_t flags) {
     }
     event->last_id_.store(event->lease_.id(), std::memory_order_relaxed);
   }
-  base::handles().insert(event);
+  event->state_->handle = base::handles().insert(event);
+  event->state_->flags = flags;
   return event;
 }
 
@@ -170,7 +172,33 @@ IdLease Event::lease_for_record(Stream& stream) const {
   return lease;
 }
 
+void Event::check_recordable(const Stream& stream) const {
+  const bool external = flags_ == ACL_EVENT_EXTERNAL;
+  if (stream.capturing() && ((kind_ != EventKind::kEx && !external) || flags_ == ACL_EVENT_IPC)) {
+    refuse_kind(
+        "a captured stream takes events of aclrtCreateEventExWithFlag and EXTERNAL ones only");
+  }
+  if (stream.bound() && kind_ != EventKind::kFlag) {
+    refuse_kind("a stream bound to a model instance takes events of aclrtCreateEventWithFlag only");
+  }
+}
+
+void Event::check_not_recorded() const {
+  if (captured() && captured_record_ != nullptr) {
+    base::fail(ACL_ERROR_RT_EVENT_CAPTURED,
+               "the event is part of a capture that is under way; end the capture first");
+  }
+}
+
 void Event::record(Stream& stream) {
+  if (stream.recording() != nullptr) {
+    if (capture_record(*this, stream)) return;
+    if (stream.bound()) in_model_.store(true, std::memory_order_relaxed);
+  }
+  record_external(stream);
+}
+
+void Event::record_external(Stream& stream) {
   Task task;
   task.kind = TaskKind::kRecord;
   task.name = "aclrtRecordEvent";
@@ -182,16 +210,21 @@ void Event::record(Stream& stream) {
       last_id_.store(task.gate->lease.id(), std::memory_order_relaxed);
     }
   }
-  executor().submit(stream.state(), std::move(task));
+  stream.enqueue(std::move(task));
 }
 
 void Event::wait(Stream& stream, uint32_t timeout_s) {
+  if ((captured() || stream.recording() != nullptr) && capture_wait(*this, stream)) return;
+  wait_external(stream, timeout_s);
+}
+
+void Event::wait_external(Stream& stream, uint32_t timeout_s) {
   Task task;
   task.kind = TaskKind::kWait;
   task.name = "aclrtStreamWaitEvent";
   task.event = state_;
   task.timeout_ns = timeout_s * kNsPerSecond;
-  if (executor().submit(stream.state(), std::move(task)) == Admission::kNeverRecorded) {
+  if (!stream.enqueue(std::move(task))) {
     base::fail(
         ACL_ERROR_RT_PARAM_INVALID,
         "the event was never recorded: call aclrtRecordEvent on some stream first (an event of "
@@ -207,7 +240,7 @@ void Event::reset(Stream& stream) {
   task.kind = TaskKind::kReset;
   task.name = "aclrtResetEvent";
   task.event = state_;
-  executor().submit(stream.state(), std::move(task));
+  stream.enqueue(std::move(task));
 }
 
 bool Event::recorded() const { return state_->latest.load(std::memory_order_acquire) > 0; }
@@ -222,6 +255,10 @@ bool Event::waits_pending() const {
 }
 
 bool Event::synchronize(int64_t timeout_ms) const {
+  if (in_model_.load(std::memory_order_relaxed)) {
+    base::fail(ACL_ERROR_RT_PARAM_INVALID,
+               "the event belongs to a model instance; synchronize the stream that runs it");
+  }
   const uint64_t latest = state_->latest.load(std::memory_order_acquire);
   return executor().wait_recorded(*state_, latest, executor().deadline_after_ms(timeout_ms));
 }

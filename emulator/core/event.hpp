@@ -15,7 +15,9 @@ namespace ascendrt::core {
 
 class Context;
 class Device;
+class ModelInstance;
 class Stream;
+struct Record;
 
 // Note [Event kinds]
 // plain  aclrtCreateEvent, or aclrtCreateEventWithFlag(0xE). A wait stands for the latest record
@@ -60,6 +62,10 @@ class Event : public base::Object {
   void check(EventCall call) const;
   // Raises 207000 for the kind that cannot be reset; asked after the context.
   void check_resettable() const;
+  // Raises 207000 for a kind that the stream cannot record, 107028 while a capture records the
+  // event, 107000 when it belongs to a model instance.
+  void check_recordable(const Stream& stream) const;
+  void check_not_recorded() const;
   // Whether a reset does nothing at all, not even look at the stream (undefined for plain events;
   // 950).
   bool reset_is_ignored() const;
@@ -69,6 +75,22 @@ class Event : public base::Object {
   // recorded.
   void wait(Stream& stream, uint32_t timeout_s);
   void reset(Stream& stream);
+
+  // Record and wait past the rules of captures: the task itself is recorded, and stands for the
+  // event that the outside sees.
+  void record_external(Stream& stream);
+  void wait_external(Stream& stream, uint32_t timeout_s);
+
+  // The capture that recorded the event, and its record (none of an EXTERNAL event); guarded by
+  // recording_mutex().
+  ModelInstance* capture() const { return capture_.load(std::memory_order_relaxed); }
+  Record* captured_record() const { return captured_record_; }
+  void set_capture(ModelInstance* instance, Record* record) {
+    captured_record_ = record;
+    capture_.store(instance, std::memory_order_release);
+  }
+  bool captured() const { return capture_.load(std::memory_order_acquire) != nullptr; }
+  bool has_sync() const;
 
   bool recorded() const;  // a record was issued at some time
   bool finished() const;  // the latest record is done; false when there is none
@@ -86,7 +108,6 @@ class Event : public base::Object {
  private:
   Event(Device& device, EventKind kind, uint32_t flags);
   ~Event() override = default;
-  bool has_sync() const;
   bool waits_by_level() const;
   bool takes_id_at_creation() const;
   IdLease lease_for_record(Stream& stream) const;
@@ -99,6 +120,9 @@ class Event : public base::Object {
   base::Ref<EventState> state_;
   IdLease lease_;                 // kFlag
   std::atomic<int32_t> last_id_;  // -1: none
+  std::atomic<ModelInstance*> capture_{nullptr};
+  Record* captured_record_ = nullptr;
+  std::atomic<bool> in_model_{false};  // recorded by a stream that is bound to a model instance
 };
 
 // The event behind a handle; raises 107017.

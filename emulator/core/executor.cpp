@@ -116,7 +116,10 @@ std::string Executor::describe_locked(const StreamState& stream) {
       return text + ", " + current + " runs";
     case Phase::kHost:
       return text + ", " + current + " is with a host thread (does it call aclrtProcessReport?)";
+    case Phase::kPlaying:
+      return text + ", " + current + " replays a model instance";
     case Phase::kWaiting:
+      if (!stream.current().gate) return text + ", " + current + " waits for its condition";
       return text + ", " + current + " waits for an event" +
              (stream.current().gate->producer != nullptr
                   ? " that " + name_of(*stream.current().gate->producer) + " has yet to record"

@@ -4,6 +4,7 @@
 // client's function, or wait without a way out.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <string>
 
@@ -53,6 +54,14 @@ class Executor {
   virtual void set_closed(HostQueue& queue, bool closed) = 0;
   virtual bool has_items(HostQueue& queue) = 0;
 
+  // Asks the watches in progress whether they are ready. To be called without any lock by who has
+  // changed what may be watched in this process; a thread of its own looks for other changes.
+  void poll_watches();
+  // Says which track makes the stream's tasks; null: none.
+  void set_track(StreamState& stream, Track* track);
+  // Ends the replay of the graph that is under way with this failure.
+  void abort(Graph& graph, Outcome outcome);
+
   // Gives a task its duration, when time is modelled.
   virtual void model_time(Task& task, const Load& load);
   // Runs a copy the calling thread waits for; it takes its turn on the engine when time is
@@ -69,6 +78,9 @@ class Executor {
   explicit Executor(size_t devices) : scheduler_(devices) {}
   ~Executor() = default;  // leaked on purpose
 
+  // Runs the function under the lock, with the time, and carries out what the scheduler owes then.
+  virtual void with_scheduler(base::Function<void(Scheduler&, int64_t now_ns)> function) = 0;
+
   // With the lock held: why the stream takes no task; returns when it takes them.
   static void refuse_if_closed(const StreamState& stream);
   static std::string describe_locked(const StreamState& stream);
@@ -80,6 +92,15 @@ class Executor {
 
   base::RankedMutex mutex_{base::Rank::kScheduler};
   Scheduler scheduler_;
+
+ private:
+  void start_watcher();
+  void watch();
+
+  clock::Condition watches_;
+  bool watcher_started_ = false;
+  std::atomic<bool> asking_{false};     // a thread is in poll_watches()
+  std::atomic<bool> ask_again_{false};  // it shall not leave yet
 };
 
 // "stream 3 of device 0", for texts.

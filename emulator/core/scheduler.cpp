@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/graph.hpp"
 #include "gen/abi.h"
 
 namespace ascendrt::core {
@@ -62,6 +63,20 @@ Admission Scheduler::admit_wait(const StreamState& stream, Task& task) const {
   return event.gate->open ? Admission::kNotNeeded : Admission::kAccepted;
 }
 
+void Scheduler::issue_record(StreamState& stream, Task& task) {
+  EventState& event = *task.event;
+  task.record = event.latest.load(std::memory_order_relaxed) + 1;
+  if (event.rule == WaitRule::kLevel) {
+    task.gate = event.gate;
+  } else {
+    event.gate = task.gate;
+  }
+  task.gate->producer = &stream;
+  event.last_stream = stream.serial;
+  // release: a query that sees the number sees an older `done`.
+  event.latest.store(task.record, std::memory_order_release);
+}
+
 void Scheduler::count_in(StreamState& stream, Task& task) {
   const uint64_t number = stream.submitted.load(std::memory_order_relaxed) + 1;
   stream.submitted.store(number, std::memory_order_relaxed);
@@ -70,17 +85,7 @@ void Scheduler::count_in(StreamState& stream, Task& task) {
     ++task.gate->pending_waits;
     task.event->pending_waits.fetch_add(1, std::memory_order_relaxed);
   } else if (task.kind == TaskKind::kRecord) {
-    EventState& event = *task.event;
-    task.record = event.latest.load(std::memory_order_relaxed) + 1;
-    if (event.rule == WaitRule::kLevel) {
-      task.gate = event.gate;
-    } else {
-      event.gate = task.gate;
-    }
-    task.gate->producer = &stream;
-    event.last_stream = stream.serial;
-    // release: a query that sees the number sees an older `done`.
-    event.latest.store(task.record, std::memory_order_release);
+    issue_record(stream, task);
   } else if (task.kind == TaskKind::kReset) {
     task.gate = task.event->rule == WaitRule::kLevel ? task.event->gate : nullptr;
   }
@@ -99,6 +104,7 @@ Admission Scheduler::submit(StreamState& stream, Task& task, int64_t now_ns) {
   if (in_flight >= stream.depth) return Admission::kFull;
   count_in(stream, task);
   task.timing.release_ns = std::max(task.timing.release_ns, stream.behind);
+  if (task.kind == TaskKind::kReplay) issue(static_cast<GraphRun&>(*task.extra));
   stream.queue.push(std::move(task));
   advance(stream, now_ns);
   settle(now_ns);
@@ -139,6 +145,11 @@ bool Scheduler::start(StreamState& stream, Task& task, int64_t now_ns) {
     case TaskKind::kBody:
       enqueue(stream);
       return false;
+    case TaskKind::kReplay:
+      return begin_replay(stream, now_ns);
+    case TaskKind::kWatch:
+      begin_watch(stream, now_ns);
+      return false;
   }
   return true;
 }
@@ -146,10 +157,11 @@ bool Scheduler::start(StreamState& stream, Task& task, int64_t now_ns) {
 // Takes up the queue of a stream of which nothing is under way.
 void Scheduler::advance(StreamState& stream, int64_t now_ns) {
   if (stream.phase != Phase::kIdle) return;  // under way already
-  while (!stream.queue.empty()) {
+  while (!stream.queue.empty() || next_step(stream)) {
     if (!start(stream, stream.current(), now_ns)) return;
     leave(stream);
   }
+  if (stream.track != nullptr) end_track(stream, now_ns);
   if (stream.self) effects_.released.push_back(std::move(stream.self));
 }
 
@@ -210,6 +222,10 @@ void Scheduler::lift_limits() {
 void Scheduler::park(StreamState& stream, int64_t now_ns) {
   stream.phase = Phase::kWaiting;
   stream.current().gate->waiters.push_back(&stream);
+  limit_wait(stream, now_ns);
+}
+
+void Scheduler::limit_wait(StreamState& stream, int64_t now_ns) {
   if (stream.current().timeout_ns <= 0) return;
   stream.deadline = now_ns + stream.current().timeout_ns;
   deadlines_.emplace(stream.deadline, &stream);
@@ -256,6 +272,7 @@ void Scheduler::mark_recorded(const StreamState& stream, const Task& task, int64
 }
 
 void Scheduler::leave_wait(Task& task) {
+  if (task.kind == TaskKind::kWatch) return;
   task.event->pending_waits.fetch_sub(1, std::memory_order_release);
   if (--task.gate->pending_waits == 0 && task.gate->open) task.gate->lease.reset();
 }
@@ -268,7 +285,7 @@ void Scheduler::expire(int64_t now_ns) {
   while (!deadlines_.empty() && deadlines_.begin()->first <= now_ns) {
     StreamState& stream = *deadlines_.begin()->second;
     Task& task = stream.current();
-    std::erase(task.gate->waiters, &stream);
+    leave_gate(stream);
     unpark(stream);
     leave_wait(task);
     effects_.failures.push_back(
@@ -287,9 +304,15 @@ void Scheduler::expire(int64_t now_ns) {
 
 StreamState* Scheduler::blocker(StreamState& stream) {
   StreamState* at = &stream;
-  for (int steps = 0; at != nullptr && at->phase == Phase::kWaiting; ++steps) {
+  for (int steps = 0; at != nullptr; ++steps) {
     if (steps == kMaxChain) return nullptr;
-    at = at->current().gate->producer;
+    if (at->phase == Phase::kPlaying) {
+      at = busy_lane(*at);
+    } else if (at->phase == Phase::kWaiting) {
+      at = at->current().gate ? at->current().gate->producer : nullptr;
+    } else {
+      break;
+    }
   }
   return at;
 }
@@ -425,6 +448,11 @@ void Scheduler::fail(StreamState& stream, Outcome outcome, int64_t now_ns) {
       drop_queue(*other, now_ns);
     }
   }
+  if (stream.track != nullptr && stream.track->playing) {  // the replay's failure
+    Outcome& first = stream.track->graph->failure;
+    if (first.code == 0) first = std::move(outcome);
+    return;
+  }
   if (stream.error.load(std::memory_order_relaxed) != 0) return;
   stream.error_text = std::move(outcome.text);
   stream.error.store(outcome.code, std::memory_order_relaxed);
@@ -443,19 +471,24 @@ void Scheduler::discard(const StreamState& stream, Task& task, int64_t now_ns) {
       return;
     case TaskKind::kReset:
       return;
+    case TaskKind::kReplay:
+      abandon(static_cast<GraphRun&>(*task.extra), now_ns);
+      [[fallthrough]];
     default:
       effects_.dropped.push_back(std::move(task));
   }
 }
 
 // Takes the head back from where it waits. The number of tasks that run and cannot be dropped.
-uint32_t Scheduler::release_current(StreamState& stream) {
+uint32_t Scheduler::release_current(StreamState& stream, int64_t now_ns) {
   if (stream.phase == Phase::kReady) {
     unlink(stream);
     stream.lane = nullptr;
   } else if (stream.phase == Phase::kWaiting) {
-    std::erase(stream.current().gate->waiters, &stream);
+    leave_gate(stream);
     unpark(stream);
+  } else if (stream.phase == Phase::kPlaying) {
+    if (!leave_replay(stream, now_ns)) return 1;
   } else if (stream.phase == Phase::kDelayed) {
     releases_.erase({stream.due, stream.current().timing.order});
   } else if (stream.phase == Phase::kHost) {
@@ -474,7 +507,8 @@ uint32_t Scheduler::release_current(StreamState& stream) {
 }
 
 void Scheduler::drop_queue(StreamState& stream, int64_t now_ns) {
-  const uint32_t kept = release_current(stream);
+  if (stream.track != nullptr) stream.track->next = SIZE_MAX;
+  const uint32_t kept = release_current(stream, now_ns);
   stream.queue.cut(kept, [&](Task& task) {
     discard(stream, task, now_ns);
     finish(stream);

@@ -22,7 +22,11 @@ inline constexpr int64_t kNoDeadline = -1;
 inline constexpr uint32_t kPriorities = 8;  // 0 runs first
 inline constexpr size_t kEngines = 8;
 
+struct Graph;
+struct GraphRun;
 struct Lane;
+struct Track;
+struct Watch;
 
 // Streams that fail together: those of one context.
 struct FailureDomain : base::Counted {
@@ -37,8 +41,9 @@ enum class Phase : uint8_t {
   kDelayed,  // `current()` is not due yet (modelled time)
   kReady,    // the head may run, waits for an engine
   kRunning,  // `current()` runs, and then perhaps what follows it
-  kWaiting,  // `current()` is a wait whose gate is shut
+  kWaiting,  // `current()` is a wait whose gate is shut, or a watch
   kHost,     // `current()` is with a host thread
+  kPlaying,  // `current()` is a replay: its graph runs, or another replay of it does
 };
 
 // Note [Batches]
@@ -83,6 +88,7 @@ struct StreamState {
   StreamState* previous = nullptr;
   StreamState* next = nullptr;
   int64_t deadline = kNoDeadline;
+  Track* track = nullptr;  // makes the tasks of this stream while it plays
   int64_t due = 0;  // while delayed
   // Modelled: the event that let the stream go on needs time to arrive. Nothing starts before.
   int64_t resume = 0;
@@ -130,10 +136,11 @@ struct Effects {
   std::vector<TaskFailure> failures;           // tell the exception callbacks
   bool awaited = false;                        // something a host thread waits for has happened
   bool deadline = false;                       // next_deadline() moved
+  bool watch = false;                          // a watch began: ask whether it is ready
 
   bool any() const {
-    return awaited || deadline || !released.empty() || !arrivals.empty() || !dropped.empty() ||
-           !failures.empty();
+    return awaited || deadline || watch || !released.empty() || !arrivals.empty() ||
+           !dropped.empty() || !failures.empty();
   }
 };
 
@@ -184,6 +191,19 @@ class Scheduler {
 
   void set_priority(StreamState& stream, uint32_t priority);
 
+  // The watches in progress. What became ready is ended; a stream that went on meanwhile is left
+  // alone.
+  struct Watched {
+    StreamState* stream = nullptr;
+    uint64_t serial = 0;  // of the stream
+    base::Ref<Watch> watch;
+  };
+  std::vector<Watched> watched() const;
+  size_t watching() const { return watching_.size(); }
+  void end_watch(const Watched& watched, int64_t now_ns);
+  // Ends the replay of the graph that is under way with a failure.
+  void abort(Graph& graph, Outcome outcome, int64_t now_ns);
+
   // Number of take() calls that would succeed.
   uint32_t runnable() const { return runnable_; }
   Effects& effects() { return effects_; }
@@ -192,6 +212,7 @@ class Scheduler {
   // Deals with a task whose turn has come; true when that finished it.
   bool start(StreamState& stream, Task& task, int64_t now_ns);
   Admission admit_wait(const StreamState& stream, Task& task) const;
+  void issue_record(StreamState& stream, Task& task);
   void count_in(StreamState& stream, Task& task);
   void advance(StreamState& stream, int64_t now_ns);
   void settle(int64_t now_ns);
@@ -199,6 +220,7 @@ class Scheduler {
   bool delay(StreamState& stream, Task& task, int64_t now_ns);
   int64_t arrival_of(const Gate& gate) const;
   void park(StreamState& stream, int64_t now_ns);
+  void limit_wait(StreamState& stream, int64_t now_ns);
   void unpark(StreamState& stream);
   void leave(StreamState& stream);
   void open(Gate& gate, int64_t now_ns);
@@ -209,8 +231,22 @@ class Scheduler {
   void tell_waiters(StreamState& stream);
   void fail(StreamState& stream, Outcome outcome, int64_t now_ns);
   void discard(const StreamState& stream, Task& task, int64_t now_ns);
-  uint32_t release_current(StreamState& stream);
+  uint32_t release_current(StreamState& stream, int64_t now_ns);
   void drop_queue(StreamState& stream, int64_t now_ns);
+
+  // Replays and watches, in replay.cpp.
+  void issue(GraphRun& run);
+  bool begin_replay(StreamState& stream, int64_t now_ns);
+  void play(Graph& graph);
+  void play(Track& track, size_t step);
+  bool next_step(StreamState& stream);
+  void end_track(StreamState& stream, int64_t now_ns);
+  void end_replay(Graph& graph, int64_t now_ns);
+  void abandon(GraphRun& run, int64_t now_ns);
+  bool leave_replay(StreamState& stream, int64_t now_ns);
+  StreamState* busy_lane(const StreamState& stream) const;
+  void begin_watch(StreamState& stream, int64_t now_ns);
+  void leave_gate(StreamState& stream);
 
   void enqueue(StreamState& stream);
   void unlink(StreamState& stream);
@@ -220,7 +256,9 @@ class Scheduler {
   std::vector<std::array<Lane, kEngines>> devices_;
   std::vector<StreamState*> unsettled_;  // idle streams whose next task is to be looked at
   std::set<std::pair<int64_t, StreamState*>> deadlines_;
+  std::vector<StreamState*> watching_;
   std::map<std::pair<int64_t, uint64_t>, StreamState*> releases_;  // by time and order
+  uint64_t step_order_ = uint64_t{1} << 63;                        // of tasks that replays make
   int64_t event_latency_ns_ = 0;
   uint32_t runnable_ = 0;
   size_t next_lane_ = 0;

@@ -244,7 +244,8 @@ bool SteppedExecutor::wait_recorded(EventState& event, uint64_t record, int64_t 
 }
 
 bool SteppedExecutor::wait_engines(StreamState& stream, int64_t deadline_ns) {
-  return wait([&] { return stream.phase != Phase::kRunning; }, deadline_ns, 0);
+  return wait([&] { return stream.phase != Phase::kRunning && stream.phase != Phase::kPlaying; },
+              deadline_ns, 0);
 }
 
 // ---- the clock
@@ -436,6 +437,7 @@ void SteppedExecutor::flush(Lock& lock) {
   lock.unlock();
   for (const auto& span : spans) sink_->task(span);
   for (const auto& failure : owed.failures) notify_task_failure(failure);
+  if (owed.watch) poll_watches();
 }
 
 // ---- submission
@@ -552,6 +554,14 @@ void SteppedExecutor::stop_on_failure(StreamState& stream) {
 void SteppedExecutor::set_priority(StreamState& stream, uint32_t priority) {
   const Section section(*this);
   scheduler_.set_priority(stream, priority);
+}
+
+void SteppedExecutor::with_scheduler(base::Function<void(Scheduler&, int64_t now_ns)> function) {
+  const Section section(*this);
+  function(scheduler_, now_ns_);
+  ++version_;
+  if (!waiters_.empty() || stepping_) changed_.notify_all();
+  start_ticker();
 }
 
 Outcome SteppedExecutor::domain_failure(StreamState& stream) {

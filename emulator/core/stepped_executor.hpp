@@ -50,6 +50,7 @@ class SteppedExecutor final : public Executor {
   void set_closed(HostQueue& queue, bool closed) override;
   bool has_items(HostQueue& queue) override;
   void quiesce(int64_t limit_ns) override;
+  void with_scheduler(base::Function<void(Scheduler&, int64_t now_ns)> function) override;
   void model_time(Task& task, const Load& load) override;
   void transfer(int32_t device, Engine engine, const char* name, const Load& load,
                 base::Function<void()> body) override;

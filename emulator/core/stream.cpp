@@ -9,6 +9,7 @@
 #include "core/context.hpp"
 #include "core/device.hpp"
 #include "core/executor.hpp"
+#include "core/model_instance.hpp"
 #include "gen/abi.h"
 
 namespace ascendrt::core {
@@ -125,8 +126,16 @@ void Stream::submit(Engine engine, const char* name, TaskBody body, const Load& 
   task.name = name;
   task.body = std::move(body);
   if (time_is_modelled()) executor().model_time(task, load);
-  executor().submit(*state_, std::move(task));
+  enqueue(std::move(task));
 }
+
+bool Stream::enqueue(Task task) {
+  if (recording() != nullptr && record_task(*this, task)) return true;
+  return executor().submit(*state_, std::move(task)) != Admission::kNeverRecorded;
+}
+
+bool Stream::capturing() const { return records_as(*this, Recording::Mode::kCapture); }
+bool Stream::bound() const { return records_as(*this, Recording::Mode::kBuild); }
 
 base::Code Stream::synchronize(int64_t timeout_ms) {
   const uint64_t number = state_->submitted.load(std::memory_order_relaxed);

@@ -14,11 +14,12 @@
 
 namespace ascendrt::core {
 
-class Capture;
 class Context;
+struct Recording;      // core/model_instance.hpp
 struct StreamBinding;  // core/callback.hpp
 struct StreamIds;      // core/stream.cpp
-struct StreamState;    // queue and scheduling state, owned by the scheduler (core/scheduler.hpp)
+struct Task;
+struct StreamState;  // queue and scheduling state, owned by the scheduler (core/scheduler.hpp)
 
 // What runs a task. Tasks of different streams on different engines may overlap.
 enum class Engine : uint8_t {
@@ -95,8 +96,19 @@ class Stream : public base::Object {
   std::atomic<uint32_t> custom_tag{0};
   std::atomic<uint32_t> cache_op_info{0};
 
-  // Hook of graph capture: what records the stream's tasks instead of running them.
-  bool capturing() const { return capture_.load(std::memory_order_acquire) != nullptr; }
+  // What records the stream's tasks instead of running them: a capture, a model instance that the
+  // stream is bound to, or an update of recorded tasks. Null: they run. Who goes on to use it holds
+  // the lock of model_instance.hpp.
+  Recording* recording() const { return recording_.load(std::memory_order_acquire); }
+  void set_recording(Recording* recording) {
+    recording_.store(recording, std::memory_order_release);
+  }
+  bool capturing() const;
+  bool bound() const;
+
+  // Every task comes in here: it is recorded, or goes to the executor. False: it is a wait for an
+  // event that was never recorded.
+  bool enqueue(Task task);
 
   StreamState& state() const { return *state_; }
   // Which thread serves the callbacks; guarded by the registry in callback.cpp.
@@ -113,7 +125,7 @@ class Stream : public base::Object {
   int32_t id_ = -1;
   std::atomic<uint64_t> failure_mode_{0};
   std::atomic<bool> ended_{false};
-  std::atomic<Capture*> capture_{nullptr};
+  std::atomic<Recording*> recording_{nullptr};
   std::unique_ptr<StreamIds> ids_;
   std::unique_ptr<StreamState> state_;
   std::unique_ptr<StreamBinding> binding_;

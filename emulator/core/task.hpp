@@ -40,9 +40,11 @@ struct EventState : base::Counted {
   }
 
   const WaitRule rule;
-  base::Ref<Gate> gate;      // of the latest record (plain, ex), or the level (flag with SYNC)
-  uint64_t last_stream = 0;  // serial of the stream of the latest record
-  uint32_t waiters = 0;      // host threads that wait for it
+  base::Ref<Gate> gate;          // of the latest record (plain, ex), or the level (flag with SYNC)
+  uint64_t last_stream = 0;      // serial of the stream of the latest record
+  uint32_t waiters = 0;          // host threads that wait for it
+  const void* handle = nullptr;  // of the event, for who looks at recorded tasks
+  uint32_t flags = 0;
   // Read without the lock by queries; written with release under the lock. Record numbers rise from
   // 1; done is the highest finished one, time belongs to the record `done`.
   std::atomic<uint64_t> latest{0};
@@ -51,7 +53,17 @@ struct EventState : base::Counted {
   std::atomic<uint32_t> pending_waits{0};
 };
 
-enum class TaskKind : uint8_t { kBody, kHost, kHostDetached, kRecord, kWait, kReset };
+// kReplay and kWatch: see graph.hpp.
+enum class TaskKind : uint8_t {
+  kBody,
+  kHost,
+  kHostDetached,
+  kRecord,
+  kWait,
+  kReset,
+  kReplay,
+  kWatch,
+};
 
 // What the modelled clock knows of a task; all zero in real time.
 struct Timing {
@@ -68,11 +80,12 @@ struct Task {
   const char* name = "";
   uint32_t id = 0;         // number within the stream
   uint32_t thread_id = 0;  // of the submitting thread
-  int64_t timeout_ns = 0;  // kWait: limit from the moment the wait reaches the head; 0 = none
+  int64_t timeout_ns = 0;  // kWait, kWatch: limit from the moment it reaches the head; 0 = none
   uint64_t record = 0;     // kRecord: its number
   base::Ref<EventState> event;
   base::Ref<Gate> gate;
   base::Ref<HostQueue> host;
+  base::Ref<base::Counted> extra;  // kReplay: GraphRun, kWatch: Watch
   TaskBody body;
   Timing timing;
 };

@@ -1,4 +1,5 @@
-// What a thread carries: its context slots, its last error and its recent error text.
+// What a thread carries: its context slots, its capture mode, its last error and its recent error
+// text.
 // Must never: hold anything else. Thread-local state is limited to this.
 #pragma once
 
@@ -33,6 +34,7 @@ struct ThreadState {
   int32_t device_slot = kNoDevice;    // physical device index
   bool default_device_taken = false;  // this thread already holds its reference of the JSON default
   base::Ref<HostThread> host;         // its clock, when time is modelled
+  int32_t capture_mode = 0;           // aclmdlRICaptureThreadExchangeMode
   base::Code last_error = 0;
   std::string message;        // failures not yet read by aclGetRecentErrMsg, newest first
   std::string message_taken;  // backing of the pointer that aclGetRecentErrMsg gave out

@@ -84,6 +84,7 @@ class ThreadedExecutor::Section {
     if (progress || owed.deadline) executor_.progress_.notify_all();
     for (const auto& queue : owed.arrivals) queue->arrived.notify_all();
     for (const auto& failure : owed.failures) notify_task_failure(failure);
+    if (owed.watch) executor_.poll_watches();
   }
 
   ThreadedExecutor& executor_;
@@ -239,7 +240,7 @@ StreamState* ThreadedExecutor::complete(StreamState& stream, Outcome outcome, ui
                                         Then then) {
   const Section section(*this);
   // Only what comes after these tasks, and failures, ask for the time.
-  const bool timed = outcome.code != 0 || stream.queue.size() != done;
+  const bool timed = outcome.code != 0 || stream.queue.size() != done || stream.track != nullptr;
   scheduler_.complete(stream, std::move(outcome), timed ? clock::now_ns() : 0, done);
   return then == Then::kTake ? take_for_worker() : nullptr;
 }
@@ -387,7 +388,7 @@ bool ThreadedExecutor::wait_engines(StreamState& stream, int64_t deadline_ns) {
   ++waiting_;
   const bool quiet = progress_.wait_until(lock, deadline_ns, [&] {
     want(stream, 0);
-    return stream.phase != Phase::kRunning;
+    return stream.phase != Phase::kRunning && stream.phase != Phase::kPlaying;
   });
   --waiting_;
   return quiet;
@@ -401,6 +402,11 @@ void ThreadedExecutor::stop_on_failure(StreamState& stream) {
 void ThreadedExecutor::set_priority(StreamState& stream, uint32_t priority) {
   const Section section(*this);
   scheduler_.set_priority(stream, priority);
+}
+
+void ThreadedExecutor::with_scheduler(base::Function<void(Scheduler&, int64_t now_ns)> function) {
+  const Section section(*this);
+  function(scheduler_, clock::now_ns());
 }
 
 // ---- failures

@@ -52,6 +52,7 @@ class ThreadedExecutor final : public Executor {
   void set_closed(HostQueue& queue, bool closed) override;
   bool has_items(HostQueue& queue) override;
   void quiesce(int64_t limit_ns) override;
+  void with_scheduler(base::Function<void(Scheduler&, int64_t now_ns)> function) override;
 
  private:
   class Section;

@@ -76,13 +76,16 @@ struct DeviceModel::Execution {
   Buffers buffers;
   std::shared_ptr<const LoadedModel> keep;  // empty for blocking executions: the caller waits
   Frame frame;
-  std::atomic<bool> failed{false};
+  std::atomic<bool> failed{false};     // for the rest of this run
+  std::atomic<bool> cancelled{false};  // not all of it was queued
 
   // Runs a part unless an earlier one failed. Every failure is the run's: the device would report
   // no more than that, the text says what it was.
   template <class F>
   base::Code guard(F&& part) {
-    if (failed.load(std::memory_order_relaxed)) return 0;
+    if (failed.load(std::memory_order_relaxed) || cancelled.load(std::memory_order_relaxed)) {
+      return 0;
+    }
     try {
       part();
       return 0;
@@ -249,7 +252,7 @@ namespace {
 
 bool record_if_taken(core::Event& event, core::Stream& stream) {
   try {
-    event.record(stream);
+    event.record_external(stream);
     return true;
   } catch (const base::Error&) {
     return false;
@@ -260,11 +263,13 @@ bool record_if_taken(core::Event& event, core::Stream& stream) {
 
 void DeviceModel::queue(core::Stream& stream, const ExecutionPtr& execution) {
   const std::lock_guard lock(submit_mutex_);
-  turn_->wait(stream, 0);
+  turn_->wait_external(stream, 0);
   try {
     // Not work of the device: views of the buffers, and copies that other layouts need.
-    stream.submit(core::Engine::kNone, "ModelInput",
-                  [this, execution] { return execution->guard([&] { begin(*execution); }); });
+    stream.submit(core::Engine::kNone, "ModelInput", [this, execution] {
+      execution->failed.store(false, std::memory_order_relaxed);  // a replay
+      return execution->guard([&] { begin(*execution); });
+    });
     for (size_t i = 0; i < program_.steps().size(); ++i) {
       const Step& step = program_.steps()[i];
       stream.submit(
@@ -280,11 +285,11 @@ void DeviceModel::queue(core::Stream& stream, const ExecutionPtr& execution) {
   } catch (...) {
     // What is queued does nothing any more; the mark behind it still keeps the turns in order,
     // unless the stream takes nothing at all, and then it has dropped its tasks.
-    execution->failed.store(true, std::memory_order_relaxed);
+    execution->cancelled.store(true, std::memory_order_relaxed);
     record_if_taken(*turn_, stream);
     throw;
   }
-  turn_->record(stream);
+  turn_->record_external(stream);
 }
 
 void DeviceModel::begin(Execution& execution) const {
