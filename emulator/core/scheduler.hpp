@@ -90,7 +90,7 @@ struct StreamState {
   StreamState* next = nullptr;
   int64_t deadline = kNoDeadline;
   Track* track = nullptr;  // makes the tasks of this stream while it plays
-  int64_t due = 0;  // while delayed
+  int64_t due = 0;         // while delayed
   // Modelled: the event that let the stream go on needs time to arrive. Nothing starts before.
   int64_t resume = 0;
   int64_t behind = 0;  // the same for what is submitted from now on
