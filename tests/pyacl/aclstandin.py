@@ -3,7 +3,9 @@
 For facts that hold for all calls: the shape of an answer on success and on failure, and whether
 other threads run meanwhile.
 
-Owns: the C source of the set, its build, and a child process that calls every row once. As a
+A second set notes what every function was given, for the way of arguments into C.
+
+Owns: the C source of the sets, their build, and a child process that calls every row once. As a
 program: python aclstandin.py MODE prints {name: answer} as JSON.
 """
 
@@ -61,12 +63,43 @@ def source(only: frozenset[str] | None = None) -> str:
     return "\n".join(lines)
 
 
-def build(folder: Path, only: frozenset[str] | None = None) -> Path:
-    """Compile the set; returns its folder."""
+_ECHO_HEAD = """
+#include <stdint.h>
+#include <string.h>
+uint64_t note[64][2], noted;
+static void keep(const void *value, uint64_t size) {
+  memcpy(&note[noted][1], value, size);
+  note[noted++][0] = size;
+}
+#define NOTE(value) keep(&(value), sizeof(value))
+void standin_forget(void) { memset(note, 0, sizeof note); noted = 0; }
+"""
+
+
+def echo_source() -> str:
+    """The C of a set whose functions note size and bits of each parameter, in order."""
+    import model as abi
+
+    model = abi.load()
+    headers = [f'#include "{h.path}"' for h in model.headers if h.path and h.only is None]
+    lines = [*headers, _ECHO_HEAD]
+    for function in model.functions:
+        if not function.acl or function.variadic or function.name == "aclrtGetDeviceCount":
+            continue
+        notes = " ".join(f"NOTE({p.name});" for p in function.params)
+        end = "" if function.ret == "void" else " return 0;"
+        lines.append(f"{function.signature(function.name)} {{ {notes}{end} }}")
+    lines.append("aclError aclrtGetDeviceCount(uint32_t *count) { *count = 1; return 0; }")
+    return "\n".join(lines)
+
+
+def build(folder: Path, text: str) -> Path:
+    """Compile a set; returns its folder."""
     folder.mkdir(exist_ok=True)
     path = folder / "standin.c"
-    path.write_text(source(only))
+    path.write_text(text)
     command = [os.environ.get("CC", "cc"), "-O1", "-w", "-shared", "-fPIC"]
+    command += [f"-I{HERE.parents[1]}/csrc/gen/include"]
     command += ["-Wl,-soname,libascendcl.so", "-o", str(folder / "libascendcl.so"), str(path)]
     subprocess.run(command, check=True, timeout=120)
     return folder
@@ -136,5 +169,63 @@ def _progress() -> dict[str, Any]:
     return found
 
 
+def _value(letter: str, place: int) -> Any:
+    """An argument unlike its neighbours; large and negative where the type lets it."""
+    if letter[0] == "[":
+        return [[1, 2], [3, 4]] if letter == "[LL]" else [1, 2]
+    values = {"f": place + 0.5, "d": place + 0.5, "s": f"text {place}", "I": 3 * 10**9 + place,
+              "K": 2**63 + place, "L": -(10**12) - place, "l": -(10**12) - place,
+              "i": -1000 - place, "h": -100 - place}  # fmt: skip
+    return values.get(letter[0], 100 + place)
+
+
+def _expected(value: Any, letter: str, size: int, bits: int) -> bool:
+    import ctypes
+    import struct
+
+    if letter[0] == "[":
+        return True
+    if letter[0] == "s":
+        return ctypes.string_at(bits) == str(value).encode()
+    if letter[0] in "fd":
+        return bits == int.from_bytes(struct.pack("<f", value), "little")
+    return bits == value & (1 << 8 * size) - 1
+
+
+def _echoes() -> dict[str, Any]:
+    """{name: null, or what arrived wrongly in C}"""
+    import ctypes
+
+    import model as abi
+    from aclcalls import BY_NAME
+
+    library = ctypes.CDLL(os.environ["ASCENDRT_LIBRARY_DIR"] + "/libascendcl.so")
+    note = (ctypes.c_uint64 * 2 * 64).in_dll(library, "note")
+    found: dict[str, Any] = {}
+    for call in abi.load().python_calls():
+        if call.by_hand or call.function is None or call.function.name == "aclrtGetDeviceCount":
+            continue
+        items = call.call.arguments
+        given = [0 if i.name == "numOutputs" else _value(i.type, n) for n, i in enumerate(items)]
+        given = [[] if i.same else v for i, v in zip(items, given, strict=True)]
+        library.standin_forget()
+        BY_NAME[call.call.name].function()(*given)
+        arrived = {p.name: tuple(note[n]) for n, p in enumerate(call.function.params)}
+        wrong = [
+            (item.name, value, arrived[item.name])
+            for item, value in zip(items, given, strict=True)
+            if item.name in arrived and not _expected(value, item.type, *arrived[item.name])
+        ]
+        wrong += [
+            (item.count, len(value), arrived[item.count])
+            for item, value in zip(items, given, strict=True)
+            if item.count and arrived[item.count][1] != len(value)
+        ]
+        found[call.call.name] = wrong or None
+    return found
+
+
+_MODES = {"shapes": _shapes, "progress": _progress, "echoes": _echoes}
+
 if __name__ == "__main__":
-    print(json.dumps({"shapes": _shapes, "progress": _progress}[sys.argv[1]]()))
+    print(json.dumps(_MODES[sys.argv[1]]()))

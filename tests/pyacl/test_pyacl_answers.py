@@ -32,12 +32,13 @@ MUST_NOT_HOLD = {
 
 @pytest.fixture(scope="session")
 def everything(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return aclstandin.build(tmp_path_factory.mktemp("everything"))
+    return aclstandin.build(tmp_path_factory.mktemp("everything"), aclstandin.source())
 
 
 @pytest.fixture(scope="session")
 def almost_nothing(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return aclstandin.build(tmp_path_factory.mktemp("nothing"), frozenset({"aclrtGetDeviceCount"}))
+    text = aclstandin.source(frozenset({"aclrtGetDeviceCount"}))
+    return aclstandin.build(tmp_path_factory.mktemp("nothing"), text)
 
 
 @pytest.fixture(scope="session")
@@ -55,6 +56,12 @@ def progress(everything: Path) -> dict[str, int]:
 @pytest.fixture(scope="session")
 def missing(almost_nothing: Path) -> dict[str, Any]:
     return aclstandin.ask(almost_nothing, "shapes")
+
+
+@pytest.fixture(scope="session")
+def echoes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    folder = aclstandin.build(tmp_path_factory.mktemp("echo"), aclstandin.echo_source())
+    return aclstandin.ask(folder, "echoes")
 
 
 every_call = pytest.mark.parametrize("row", WITH_FUNCTION, ids=lambda row: row.name)
@@ -90,6 +97,11 @@ def test_what_must_not_hold_the_gil() -> None:
     # A call that costs nothing keeps it: giving it up is dearer than the call.
     for name in ("rt.get_device", "rt.malloc", "rt.query_event_status", "create_data_buffer"):
         assert not BY_NAME[name].releases_gil
+
+
+def test_every_argument_arrives_where_it_belongs(echoes: dict[str, Any]) -> None:
+    assert {name: wrong for name, wrong in echoes.items() if wrong} == {}
+    assert len(echoes) > 340
 
 
 def test_answers_on_failure(answers: dict[str, dict[str, Any]]) -> None:

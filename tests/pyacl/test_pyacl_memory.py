@@ -13,6 +13,7 @@ from acleffects import Recorder, shows
 from devicebytes import DEVICE_TO_HOST, HOST_TO_DEVICE, HOST_TO_HOST, read, write
 
 HUGE_FIRST = 0
+INNER = 6  # within one device
 
 
 @shows("rt.malloc", "rt.free", "rt.malloc_align32", "rt.malloc_cached", "rt.get_mem_info")
@@ -84,6 +85,24 @@ def test_copies_on_a_stream(acl: Recorder, block: int, stream: int) -> None:
     assert acl.rt.synchronize_stream(stream) == 0
     assert acl.util.ptr_to_bytes(host, 16) == b"B" * 8 + bytes(8)
     acl.rt.free_host(host)
+
+
+@shows("rt.get_memcpy_desc_size", "rt.set_memcpy_desc", "rt.memcpy_async_with_desc",
+       "rt.memcpy_async_with_condition")  # fmt: skip
+def test_copies_by_descriptor_and_condition(acl: Recorder, block: int, stream: int) -> None:
+    host, target = ok(acl.rt.malloc_host(64)), ok(acl.rt.malloc(64, HUGE_FIRST))
+    ctypes.memmove(host, b"a descriptor", 12)
+    assert acl.rt.memcpy_async_with_condition(target, 64, host, 12, HOST_TO_DEVICE, stream) == 0
+    assert acl.rt.synchronize_stream(stream) == 0
+    assert read(acl, target, 12) == b"a descriptor"
+    size = ok(acl.rt.get_memcpy_desc_size(INNER))
+    assert size > 0
+    desc = ok(acl.rt.malloc(size, HUGE_FIRST))
+    assert acl.rt.set_memcpy_desc(desc, INNER, target, block, 12, 0) == (desc, 0)
+    assert acl.rt.memcpy_async_with_desc(desc, INNER, stream) == 0
+    assert acl.rt.synchronize_stream(stream) == 0
+    assert read(acl, block, 12) == b"a descriptor"
+    assert acl.rt.get_memcpy_desc_size(4711)[1] != 0
 
 
 @shows("rt.memcpy2d", "rt.memcpy2d_async")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 
 import models
@@ -69,6 +70,30 @@ def test_a_run(acl: Recorder, stream: int, om: OmFiles) -> None:
     assert [acl.mdl.unload(model), acl.mdl.unload(again)] == [0, 0]
     assert acl.mdl.execute(model, *tensors.datasets) != 0
     assert acl.mdl.load_from_file("/nowhere.om")[1] != 0
+
+
+@shows("mdl.execute")
+def test_threads_run_their_models_at_once(acl: Recorder, device: int, om: OmFiles) -> None:
+    """The GIL is given up during a run: no answer may be lost or mixed up for it."""
+    context, wrong = acl.rt.get_context()[0], []
+
+    def work(number: int) -> None:
+        assert acl.rt.set_context(context) == 0
+        model, tensors = ok(acl.mdl.load_from_file(om.good_path)), Tensors(acl)
+        for turn in range(20):
+            a = [float(number + turn)] * COUNT
+            write(acl, tensors.memory[0], floats(a))
+            code = acl.mdl.execute(model, *tensors.datasets)
+            if code != 0 or tensors.results() != expected(a, B):
+                wrong.append((number, turn, code))
+        acl.mdl.unload(model)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert wrong == [] and not any(thread.is_alive() for thread in threads)
 
 
 @shows("mdl.load_from_mem", "mdl.load_from_file_with_mem", "mdl.load_from_mem_with_mem",
