@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from ascendrt.errors import UsageError as UsageError
     from ascendrt.errors import WaitTimeoutError as WaitTimeoutError
     from ascendrt.memory import Memory as Memory
+    from ascendrt.memory import memory_snapshot as memory_snapshot
+    from ascendrt.memory import memory_stats as memory_stats
     from ascendrt.model import Model as Model
     from ascendrt.model import TensorSpec as TensorSpec
     from ascendrt.stream import Event as Event
@@ -57,7 +59,7 @@ _HOMES = {
         "UsageError",
         "WaitTimeoutError",
     ),
-    "memory": ("Memory",),
+    "memory": ("Memory", "memory_snapshot", "memory_stats"),
     "model": ("Model", "TensorSpec"),
     "stream": ("Event", "Stream"),
 }

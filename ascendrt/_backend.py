@@ -25,7 +25,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from ascendrt.errors import BackendError, BackendWarning, describe
 
@@ -108,6 +108,22 @@ class Backend:
         from ascendrt import _ctl
 
         return _ctl.page_kind()
+
+    def memory(self, blocks: bool) -> dict[str, Any] | None:
+        """Return the figures of the memory tiers; None where the backend does not tell."""
+        if self.kind == "real":
+            return None
+        from ascendrt import _ctl
+
+        return _ctl.memory_snapshot() if blocks else _ctl.memory_stats()
+
+    def machine(self) -> dict[str, Any] | None:
+        """Return what each process holds of each device; None where the backend does not tell."""
+        if self.kind == "real":
+            return None
+        from ascendrt import _ctl
+
+        return _ctl.machine()
 
 
 def package_lib_dir() -> Path:

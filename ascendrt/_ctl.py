@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -67,3 +68,49 @@ def page_kind() -> str:
     message = ctypes.create_string_buffer(_MESSAGE_BYTES)
     entry(message, _MESSAGE_BYTES)
     return message.value.decode(errors="replace")
+
+
+_STATISTICS, _SNAPSHOT, _MACHINE = range(3)
+_TAKE = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_void_p)
+
+
+def memory(question: int) -> dict[str, Any]:
+    """Return what the memory tiers hold (see docs/memory.md)."""
+    entry = _entry("art_ctl_memory", ctypes.c_int32, _TAKE, ctypes.c_void_p)
+    texts: list[bytes] = []
+    take = _TAKE(lambda text, _: texts.append(text))
+    code = entry(question, take, None)
+    text = texts[0].decode(errors="replace")
+    if code:
+        raise AscendrtError(text)
+    answer: dict[str, Any] = json.loads(text)
+    return answer
+
+
+def memory_stats() -> dict[str, Any]:
+    """Return figures by device, tier, context and owner."""
+    return memory(_STATISTICS)
+
+
+def memory_snapshot() -> dict[str, Any]:
+    """Return the figures and every live block."""
+    return memory(_SNAPSHOT)
+
+
+def machine() -> dict[str, Any]:
+    """Return the emulated machine: capacity per device and the processes that hold some."""
+    return memory(_MACHINE)
+
+
+def reset_ledger(name: str) -> str:
+    """Make the ledger file of an emulated machine new; returns what was done.
+
+    Raises: AscendrtError when processes use it or it belongs to another user.
+    """
+    entry = _entry("art_ctl_ledger_reset", ctypes.c_char_p, ctypes.c_char_p, ctypes.c_size_t)
+    message = ctypes.create_string_buffer(_MESSAGE_BYTES)
+    code = entry(name.encode(), message, _MESSAGE_BYTES)
+    text = message.value.decode(errors="replace")
+    if code:
+        raise AscendrtError(text)
+    return text

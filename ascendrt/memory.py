@@ -10,14 +10,42 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ascendrt import _lib
+from ascendrt import _backend, _lib
 from ascendrt._gen.enums import aclrtMemcpyKind, aclrtMemMallocPolicy
 from ascendrt._lib import call
 from ascendrt._owned import Owned
+from ascendrt.errors import AscendrtError
 
 _TO_DEVICE = int(aclrtMemcpyKind.ACL_MEMCPY_HOST_TO_DEVICE)
 _TO_HOST = int(aclrtMemcpyKind.ACL_MEMCPY_DEVICE_TO_HOST)
 _HUGE_FIRST = int(aclrtMemMallocPolicy.ACL_MEM_MALLOC_HUGE_FIRST)
+
+
+def memory_stats() -> dict[str, Any]:
+    """Return what this process holds of each device it uses.
+
+    Units: bytes. Per device, context and owner: live, peak, reserved (charged to this process),
+    what threads and pools keep ready, number of blocks, fragmentation (1 - live / reserved).
+
+    Raises: AscendrtError where the backend does not tell (real cards).
+    """
+    return _told(blocks=False)
+
+
+def memory_snapshot() -> dict[str, Any]:
+    """Return `memory_stats()` and every live block with its owner.
+
+    With ASCENDRT_MEMORY_TRACE=1 each block has the call stack of its allocation. The result is
+    plain data for json.dump. Raises: AscendrtError.
+    """
+    return _told(blocks=True)
+
+
+def _told(blocks: bool) -> dict[str, Any]:
+    answer = _backend.load().memory(blocks)
+    if answer is None:
+        raise AscendrtError("this backend does not tell what its memory holds; use its own tools")
+    return answer
 
 
 class Memory(Owned):

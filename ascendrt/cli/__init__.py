@@ -20,6 +20,7 @@ Command = Callable[[argparse.Namespace], int]
 
 _COMMANDS = {
     "info": "show the backend, its libraries, devices, chip and memory",
+    "smi": "show devices, the processes that use them, and their memory",
     "coverage": "show how much of the ABI the emulator implements",
     "env": "print shell lines that put the emulator's libraries in place",
     "run": "run a program on the emulator",

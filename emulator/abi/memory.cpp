@@ -1,6 +1,8 @@
 // Entries: device memory. Must never: hold state of its own.
 #include "memory/memory.hpp"
 
+#include <algorithm>
+#include <cstring>
 #include <string>
 
 #include "abi/boundary.hpp"
@@ -236,6 +238,23 @@ aclError art_emu_aclrtGetMemInfo(aclrtMemAttr attr, size_t* free, size_t* total)
     const memory::Usage usage = usage_of(core::current_context()->device(), attr);
     *free = usage.free_bytes;
     *total = usage.total_bytes;
+  });
+}
+
+aclError art_emu_aclrtGetMemUsageInfo(int32_t deviceId, aclrtMemUsageInfo* memUsageInfo,
+                                      size_t inputNum, size_t* outputNum) {
+  return call<ApiId::aclrtGetMemUsageInfo>([&] {
+    check_not_null(memUsageInfo, "memUsageInfo");
+    check_not_null(outputNum, "outputNum");
+    check_positive(inputNum, "inputNum");
+    const auto all = memory::usage_by_owner(core::runtime().device(deviceId).index());
+    *outputNum = std::min(inputNum, all.size());
+    for (size_t i = 0; i < *outputNum; ++i) {
+      memUsageInfo[i] = {};
+      std::strncpy(memUsageInfo[i].name, all[i].name, sizeof memUsageInfo[i].name - 1);
+      memUsageInfo[i].curMemSize = all[i].bytes;
+      memUsageInfo[i].memPeakSize = all[i].peak_bytes;
+    }
   });
 }
 

@@ -67,4 +67,22 @@ std::optional<int32_t> default_device_of(const std::string& text) {
   return id;
 }
 
+std::vector<std::pair<std::string, std::string>> memory_section_of(const std::string& text) {
+  const auto json = text.empty() ? std::nullopt : base::parse_json(text, kMaxDepth);
+  const base::Json* section = json ? json->find("memory") : nullptr;
+  std::vector<std::pair<std::string, std::string>> knobs;
+  if (section == nullptr) return knobs;
+  const auto* members = std::get_if<base::JsonObject>(&section->value);
+  if (members == nullptr) {
+    base::fail(ACL_ERROR_INVALID_PARAM,
+               "memory in the configuration must be an object of strings such as "
+               "{\"pool_size\": \"64M\"}");
+  }
+  for (const auto& [name, value] : *members) {
+    const std::string* word = value.string();
+    knobs.emplace_back(name, word != nullptr ? *word : "(no string)");
+  }
+  return knobs;
+}
+
 }  // namespace ascendrt::core

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace ascendrt::core {
 
@@ -15,5 +17,9 @@ std::string read_config_file(const char* path);
 // Id in {"defaultDevice": {"default_device": "<n>"}}, if any. Raises 100006 when the text is no
 // JSON or nests deeper than 10 objects or 10 arrays, 500001 when the id is no decimal string.
 std::optional<int32_t> default_device_of(const std::string& text);
+
+// The members of the "memory" section, names and values; a value that is no string becomes a text
+// that no knob accepts. Raises 100000 when the section is no object.
+std::vector<std::pair<std::string, std::string>> memory_section_of(const std::string& text);
 
 }  // namespace ascendrt::core

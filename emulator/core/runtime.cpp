@@ -139,6 +139,7 @@ base::Code Runtime::init(const char* config_path) {
 
 void Runtime::apply_config(const std::string& text) {
   const auto id = default_device_of(text);
+  if (const auto knobs = memory_section_of(text); !knobs.empty()) memory::configure_knobs(knobs);
   if (!id) return;
   device(*id);  // raises 107001 when there is no such device
   default_device_ = *id;

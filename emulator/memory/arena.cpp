@@ -35,21 +35,21 @@ std::byte* Arena::allocate(uint64_t bytes, aclrtMemMallocPolicy policy, Pool* po
   if (bytes > heap_.bytes()) refuse_allocation(bytes, outcome);
   budget_.admit(bytes);
   const Shape shape = shape_of(bytes, policy);
-  uint64_t offset = attempt(bytes, shape, pool, outcome);
+  uint64_t offset = attempt(bytes, shape, pool, owner, outcome);
   if (outcome != Heap::Outcome::kOk) {
     trim_pools();
     ledger_.ask_others(static_cast<uint32_t>(setup_.device));
-    offset = attempt(bytes, shape, pool, outcome);
+    offset = attempt(bytes, shape, pool, owner, outcome);
   }
   if (outcome != Heap::Outcome::kOk) refuse_allocation(bytes, outcome);
   std::byte* address = setup_.client + offset;
-  if (owner != 0) heap_.set_owner(offset, owner);
   if (setup_.memory.trace) call_sites().remember(address);
   return address;
 }
 
 // Normal pages do where the default policy finds no whole huge page.
-uint64_t Arena::attempt(uint64_t bytes, Shape shape, Pool* pool, Heap::Outcome& outcome) {
+uint64_t Arena::attempt(uint64_t bytes, Shape shape, Pool* pool, uint16_t owner,
+                        Heap::Outcome& outcome) {
   outcome = Heap::Outcome::kRefused;
   if (probe::fails("memory.driver")) return 0;
   if (pool != nullptr) {
@@ -60,13 +60,14 @@ uint64_t Arena::attempt(uint64_t bytes, Shape shape, Pool* pool, Heap::Outcome& 
     const Heap::Result run = heap_.allocate(bytes, shape.span, shape.tag);
     outcome = run.outcome;
     if (outcome == Heap::Outcome::kOk) {
-      note_own(1, run.offset, bytes);
+      if (owner != 0) heap_.set_owner(run.offset, owner);
+      note_own(1, run.offset, bytes, heap_.owner_of(run.offset));
       fill_fresh(run.offset, bytes);
       return run.offset;
     }
   }
   if (shape.tag != Shape::kMixed || shape.span > kHugePage) return 0;
-  return attempt(bytes, {round_up(bytes, os::page_bytes()), Shape::kNormal}, pool, outcome);
+  return attempt(bytes, {round_up(bytes, os::page_bytes()), Shape::kNormal}, pool, owner, outcome);
 }
 
 void Arena::free(std::byte* address) {
@@ -89,10 +90,11 @@ void Arena::free(std::byte* address) {
 
 void Arena::free_own(std::byte* address, uint64_t offset) {
   const Heap::Spot spot = heap_.spot_of(offset);
+  const uint16_t owner = heap_.owner_of(offset);
   const uint64_t bytes = spot.known ? heap_.retire(offset, spot) : 0;
   if (bytes == 0) refuse_free(address);
   fill_freed(offset, bytes);
-  note_own(-1, offset, bytes);
+  note_own(-1, offset, bytes, owner);
   heap_.recycle_own(offset);
 }
 
@@ -103,7 +105,8 @@ void Arena::refuse_free(const std::byte* address) const {
                  "; free each allocation once, with the address that malloc gave");
 }
 
-void Arena::note_own(int64_t sign, uint64_t offset, uint64_t bytes) {
+void Arena::note_own(int64_t sign, uint64_t offset, uint64_t bytes, uint16_t owner) {
+  const auto kind = static_cast<size_t>(owner_kind(owner));
   const Heap::Spot spot = heap_.spot_of(offset);
   const bool small = spot.size_class != 0;
   const Shape shape{uint64_t{heap_.pages_of(spot.first)} << heap_.page_bits(), spot.tag};
@@ -111,6 +114,22 @@ void Arena::note_own(int64_t sign, uint64_t offset, uint64_t bytes) {
   own_live_.add(sign, bytes, small ? class_bytes(spot.size_class - 1) : shape.span,
                 small ? 0 : shape.huge());
   own_peak_ = std::max(own_peak_, own_live_.bytes.get());
+  Held& held = held_[kind];
+  held.bytes += sign * static_cast<int64_t>(bytes);
+  held.peak = std::max(held.peak, held.bytes);
+}
+
+Arena::Held Arena::held_by(OwnerKind kind) {
+  if (kind != OwnerKind::kUser) {
+    const std::lock_guard lock(own_mutex_);
+    return held_[static_cast<size_t>(kind)];
+  }
+  const Pool::Figures all = total();
+  const std::lock_guard lock(own_mutex_);
+  Held user{all.live_bytes, all.peak_bytes};
+  for (size_t tagged = 1; tagged < kOwnerKinds; ++tagged) user.bytes -= held_[tagged].bytes;
+  user.peak = std::max(user.bytes, user.peak - held_[1].peak);
+  return user;
 }
 
 Pool& Arena::open_pool(uint32_t context, uint64_t padding) {
@@ -285,7 +304,9 @@ std::string Arena::holders_text() {
   const auto reserved = static_cast<int64_t>(all.reserved.total());
   std::string text;
   if (reserved > 0) {
-    text += ", fragmentation " + std::to_string(100 - 100 * all.live_bytes / reserved) + " %";
+    const int64_t tenths = 1000 * (reserved - all.live_bytes) / reserved;
+    text +=
+        ", fragmentation " + std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " %";
   }
   const auto blocks = largest(5);
   if (blocks.empty()) return text;

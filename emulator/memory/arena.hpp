@@ -17,6 +17,7 @@
 #include "memory/heap.hpp"
 #include "memory/ledger.hpp"
 #include "memory/memory.hpp"
+#include "memory/owners.hpp"
 #include "memory/pool.hpp"
 #include "memory/settings.hpp"
 
@@ -79,6 +80,13 @@ class Arena final : private Heap::Backing {
   void settle_leaks(Pool& pool, bool reclaim);
   void take_over(Pool& pool, const Tally& live, Parts reserved);
 
+  // What tagged blocks of a kind hold, and held at most; for users all that is not tagged.
+  struct Held {
+    int64_t bytes = 0;
+    int64_t peak = 0;
+  };
+  Held held_by(OwnerKind kind);
+
   // Live blocks of this process, largest first; at most `most`.
   struct Live {
     Heap::Entry entry;
@@ -122,9 +130,9 @@ class Arena final : private Heap::Backing {
   bool worth_discarding() override { return viewed_.exchange(false, std::memory_order_relaxed); }
   void meter(uint64_t offset, uint64_t bytes);
   void fill(uint64_t offset, uint64_t bytes, uint16_t pattern);
-  uint64_t attempt(uint64_t bytes, Shape shape, Pool* pool, Heap::Outcome& outcome);
+  uint64_t attempt(uint64_t bytes, Shape shape, Pool* pool, uint16_t owner, Heap::Outcome& outcome);
   void free_own(std::byte* address, uint64_t offset);
-  void note_own(int64_t sign, uint64_t offset, uint64_t bytes);
+  void note_own(int64_t sign, uint64_t offset, uint64_t bytes, uint16_t owner);
   [[noreturn]] void refuse_free(const std::byte* address) const;
   [[noreturn]] void refuse_allocation(uint64_t bytes, Heap::Outcome outcome);
   std::string holders_text();
@@ -142,6 +150,7 @@ class Arena final : private Heap::Backing {
   Tally own_live_;
   int64_t own_peak_ = 0;
   Parts own_reserved_;
+  std::array<Held, kOwnerKinds> held_{};
   base::RankedMutex pools_mutex_{base::Rank::kEvent};  // making of pools
   std::array<std::atomic<Pool*>, kPoolsMax> pools_{};  // by home; never destroyed, used again
 };

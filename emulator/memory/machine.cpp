@@ -70,7 +70,7 @@ Machine::Setup Machine::setup_from_environment(uint32_t devices, uint64_t device
     setup.host_limit = limit;
   }
   if (const auto name = base::env("ASCENDRT_MACHINE"); name && !name->empty()) setup.name = *name;
-  setup.memory = MemorySettings::from_environment();
+  setup.memory = MemorySettings::read({});
   return setup;
 }
 

@@ -62,7 +62,7 @@ class Machine {
   void charge(int32_t device, Pages kind, uint64_t bytes);
   // An engine is about to use these bytes: watches what the host can give, see Note [Host budget].
   void watch(const std::byte* start, uint64_t bytes);
-  // Changes the knobs for arenas made later: of the configuration.
+  // Changes the knobs for devices opened later.
   void set_memory(const MemorySettings& settings);
   // Starts the thread that answers other processes (Note [Asking others]), once.
   void answer_others();

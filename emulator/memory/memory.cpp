@@ -1,6 +1,7 @@
 #include "memory/memory.hpp"
 
 #include <algorithm>
+#include <array>
 
 #include "base/error.hpp"
 #include "base/handle.hpp"
@@ -114,6 +115,10 @@ void* allocate_device(Pool& pool, uint64_t size_bytes, aclrtMemMallocPolicy poli
   void* block = pool.arena().allocate(size_bytes, policy, &pool);
   pool.arm();
   return block;
+}
+
+void configure_knobs(const std::vector<std::pair<std::string, std::string>>& section) {
+  machine().set_memory(MemorySettings::read(section));
 }
 
 void forget_pool() { t_lanes.take = nullptr; }
@@ -233,6 +238,21 @@ Usage usage(int32_t device, Pages kind) {
   const uint64_t pool = kind == Pages::kNormal ? normal : total - normal;
   const uint64_t held = kind == Pages::kNormal ? used.normal_bytes : used.huge_bytes;
   return {pool, pool - std::min(held, pool)};
+}
+
+std::vector<UsageOf> usage_by_owner(int32_t device) {
+  std::vector<UsageOf> all;
+  constexpr std::array kNames{"APP", "MODEL", "OPERATOR", "RUNTIME"};
+  Arena& arena = machine().arena(device);
+  for (size_t kind = 0; kind < kOwnerKinds; ++kind) {
+    const Arena::Held held = arena.held_by(static_cast<OwnerKind>(kind));
+    if (held.peak == 0 && kind != 0) continue;
+    const auto figure = [](int64_t value) {
+      return static_cast<uint64_t>(std::max<int64_t>(value, 0));
+    };
+    all.push_back({kNames[kind], figure(held.bytes), figure(held.peak)});
+  }
+  return all;
 }
 
 bool open_mode() { return machine().setup().open; }

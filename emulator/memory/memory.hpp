@@ -7,6 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "gen/abi.h"
 
@@ -32,6 +34,9 @@ enum class Pages : uint8_t { kNormal, kHuge };
 // ASCENDRT_DEVICE_MEMORY, ASCENDRT_FILL, ASCENDRT_HOST_MEMORY and ASCENDRT_MACHINE; raises 100000
 // when one of them is wrong. Maps nothing.
 void configure(uint32_t devices, uint64_t device_bytes);
+// The "memory" section of aclInit's configuration, as names and values; counts for devices opened
+// later. Raises 100000.
+void configure_knobs(const std::vector<std::pair<std::string, std::string>>& section);
 
 // Reserves the device's addresses and joins the machine's ledger; free when that was done before.
 // Raises 507033 with the host's reason when the host refuses.
@@ -125,6 +130,14 @@ bool peer_access(int32_t device, int32_t peer);
 Usage usage(int32_t device);
 // The part of it in huge or in normal pages; see Note [Page pools].
 Usage usage(int32_t device, Pages kind);
+
+// What one kind of user holds of the device in this process, and held at most.
+struct UsageOf {
+  const char* name;
+  uint64_t bytes = 0;
+  uint64_t peak_bytes = 0;
+};
+std::vector<UsageOf> usage_by_owner(int32_t device);
 
 // True with ASCENDRT_DEVICE_MEMORY=open (board mode): the client may dereference device pointers.
 bool open_mode();

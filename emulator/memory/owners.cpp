@@ -4,8 +4,10 @@
 #include <execinfo.h>
 
 #include <array>
+#include <cstddef>
 #include <map>
 #include <mutex>
+#include <span>
 #include <unordered_map>
 #include <utility>
 
@@ -17,7 +19,7 @@ namespace {
 
 constexpr size_t kOwnersMax = 4096;
 constexpr int kFramesMax = 24;
-constexpr int kFramesOwn = 3;  // of this file and its callers in the runtime
+const char kInThisLibrary = 0;  // lies in our own library
 
 struct Entry {
   std::pair<OwnerKind, std::string> name;
@@ -127,16 +129,21 @@ std::vector<std::string> CallSites::of(const void* address) const {
     if (found == stacks().of.end()) return {};
     stack = found->second;
   }
+  Dl_info own{};
+  dladdr(&kInThisLibrary, &own);
   std::vector<std::string> lines;
-  for (int i = kFramesOwn; i < stack.count; ++i) {
-    const void* frame = stack.frames[static_cast<size_t>(i)];
+  for (const void* frame : std::span(stack.frames).first(static_cast<size_t>(stack.count))) {
     Dl_info info{};
-    std::string line = address_text(frame);
-    if (dladdr(frame, &info) != 0 && info.dli_fname != nullptr) {
-      line = std::string(info.dli_sname != nullptr ? info.dli_sname : "?") + " in " +
-             info.dli_fname + " at " + line;
+    if (dladdr(frame, &info) == 0 || info.dli_fname == nullptr) {
+      lines.push_back(address_text(frame));
+      continue;
     }
-    lines.push_back(line);
+    if (lines.empty() && info.dli_fbase == own.dli_fbase) continue;  // frames of the runtime
+    const auto inside =
+        static_cast<const std::byte*>(frame) - static_cast<const std::byte*>(info.dli_fbase);
+    // In the form that addr2line -e FILE takes.
+    lines.push_back(std::string(info.dli_sname != nullptr ? info.dli_sname : "?") + " in " +
+                    info.dli_fname + " +" + address_text(reinterpret_cast<const void*>(inside)));
   }
   return lines;
 }

@@ -2,6 +2,7 @@
 // Owns: the table of names and the stacks of live blocks. Must never: be needed to free a block.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -13,6 +14,7 @@ namespace ascendrt::memory {
 // operators register a name and allocate with its number. Numbers are given back when their last
 // holder goes, so a server that reloads models for weeks does not run out.
 enum class OwnerKind : uint8_t { kUser, kModel, kOperator, kRuntime };
+inline constexpr size_t kOwnerKinds = 4;
 
 class Owner {
  public:
@@ -37,7 +39,7 @@ class CallSites {
  public:
   void remember(const void* address);
   void forget(const void* address);
-  // One line per frame, outermost last; empty when unknown.
+  // One line per frame of the client, outermost last; empty when unknown.
   std::vector<std::string> of(const void* address) const;
 };
 CallSites& call_sites();

@@ -227,7 +227,8 @@ void Pool::note_peak() {
 Pool::Freed Pool::free(uint64_t offset) {
   const std::lock_guard lock(mutex_);
   const Heap::Spot spot = heap_.spot_of(offset);
-  if (!spot.known || spot.home != id() || !is_open()) return Freed::kMoved;
+  if (!spot.known || spot.home != id()) return Freed::kMoved;
+  if (!is_open()) return Freed::kUnknown;  // what was live when it closed belongs to the device now
   note_peak();
   const uint64_t bytes = heap_.retire(offset, spot);
   if (bytes == 0) return Freed::kUnknown;

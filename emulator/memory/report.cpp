@@ -128,7 +128,7 @@ std::string machine_json() {
   for (uint32_t device = 0; device < all.setup().devices; ++device) {
     Json holders('[');
     for (const Ledger::Holder& holder : all.ledger().holders(device)) {
-      if (holder.own) continue;
+      if (holder.own && holder.used.total() == 0) continue;
       Json row('{');
       holders.add(row.put("process", int64_t{holder.process})
                       .put("normal_bytes", static_cast<int64_t>(holder.used.normal))

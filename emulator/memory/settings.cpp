@@ -40,10 +40,26 @@ uint64_t parse(const std::string& what, const std::string& value, uint64_t max) 
 
 bool read_switch(const char* name) { return base::env_int(name, 0, 0, 1) == 1; }
 
+// One knob by its name in the configuration.
+void set(MemorySettings& settings, const std::string& name, const std::string& value) {
+  std::string known;
+  for (const Knob& knob : kKnobs) {
+    if (name == knob.name) {
+      settings.*knob.field = parse("memory." + name + " in the configuration", value, knob.max);
+      return;
+    }
+    known += known.empty() ? "" : ", ";
+    known += knob.name;
+  }
+  base::fail(ACL_ERROR_INVALID_PARAM,
+             "memory." + name + " in the configuration is no knob; known are: " + known);
+}
+
 }  // namespace
 
-MemorySettings MemorySettings::from_environment() {
+MemorySettings MemorySettings::read(const Section& section) {
   MemorySettings settings;
+  for (const auto& [name, value] : section) set(settings, name, value);
   for (const Knob& knob : kKnobs) {
     const auto value = base::env(knob.variable);
     if (value && !value->empty()) {
@@ -54,20 +70,6 @@ MemorySettings MemorySettings::from_environment() {
   settings.context_reclaim = read_switch("ASCENDRT_CONTEXT_RECLAIM");
   settings.trace = read_switch("ASCENDRT_MEMORY_TRACE");
   return settings;
-}
-
-void MemorySettings::set(const std::string& name, const std::string& value) {
-  std::string known;
-  for (const Knob& knob : kKnobs) {
-    if (name == knob.name) {
-      this->*knob.field = parse("memory." + name + " in the configuration", value, knob.max);
-      return;
-    }
-    known += known.empty() ? "" : ", ";
-    known += knob.name;
-  }
-  base::fail(ACL_ERROR_INVALID_PARAM,
-             "memory." + name + " in the configuration is no knob; known are: " + known);
 }
 
 }  // namespace ascendrt::memory

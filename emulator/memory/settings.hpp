@@ -4,6 +4,8 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace ascendrt::memory {
 
@@ -23,10 +25,10 @@ struct MemorySettings {
   bool context_reclaim = false;  // a context that ends frees its live blocks
   bool trace = false;            // remember call stacks
 
+  // Defaults, then the "memory" section of the configuration (name, value), then the environment.
   // Raises 100000.
-  static MemorySettings from_environment();
-  // One knob by its name in the "memory" section of the configuration; raises 100000.
-  void set(const std::string& name, const std::string& value);
+  using Section = std::vector<std::pair<std::string, std::string>>;
+  static MemorySettings read(const Section& section);
 };
 
 }  // namespace ascendrt::memory

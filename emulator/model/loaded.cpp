@@ -149,7 +149,9 @@ std::shared_ptr<LoadedModel> DeviceModel::load(Model model, const ModelMemory& m
 }
 
 DeviceModel::DeviceModel(const Model& model, const ModelMemory& memory)
-    : context_(core::current_context()), program_(Program::compile(model)) {
+    : context_(core::current_context()),
+      program_(Program::compile(model)),
+      owner_(memory::OwnerKind::kModel, model.name) {
   try {
     turn_ = core::Event::create(core::EventKind::kEx, 0);
     base::handles().remove<core::Event>(turn_->handle());  // nobody outside may know it
@@ -178,8 +180,8 @@ DeviceModel::~DeviceModel() {
 }
 
 void* DeviceModel::allocate(uint64_t bytes) {
-  void* block =
-      memory::allocate_device(context_->device().index(), bytes, ACL_MEM_MALLOC_HUGE_FIRST);
+  void* block = memory::allocate_device(context_->device().index(), bytes,
+                                        ACL_MEM_MALLOC_HUGE_FIRST, owner_.number());
   owned_.push_back(block);
   return block;
 }

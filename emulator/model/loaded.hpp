@@ -13,6 +13,7 @@
 #include "core/context.hpp"
 #include "core/event.hpp"
 #include "core/stream.hpp"
+#include "memory/owners.hpp"
 #include "model/program.hpp"
 #include "model/registry.hpp"
 
@@ -87,6 +88,7 @@ class DeviceModel final : public ExecutorBase {
   void* work_ = nullptr;
   void* weights_ = nullptr;
   uint64_t weight_bytes_ = 0;
+  memory::Owner owner_;  // before the blocks that bear it
   std::vector<void*> owned_;
   base::Ref<core::Event> turn_;    // recorded behind every execution
   std::atomic<uint8_t> use_{255};  // 255: not used yet

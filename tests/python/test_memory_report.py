@@ -1,0 +1,351 @@
+"""memory_stats(), memory_snapshot(), `ascendrt smi` and the knobs, each seen from outside."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import signal
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from command import TIMEOUT_S, ascendrt, environment, run
+
+MIB = 1 << 20
+
+
+@pytest.fixture
+def machine() -> Iterator[str]:
+    """A named machine of this test alone."""
+    name = f"test-{uuid.uuid4().hex[:12]}"
+    yield name
+    Path(f"/dev/shm/ascendrt-{os.geteuid()}-{name}").unlink(missing_ok=True)
+
+
+def python(code: str, **settings: str) -> str:
+    done = run(sys.executable, "-c", code, **settings)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+STATS = """
+import json, ascendrt
+with ascendrt.Device(0), ascendrt.Memory(100 << 20) as kept:
+    for _ in range(3):
+        ascendrt.Memory(10 << 20).close()
+    print(json.dumps({"stats": ascendrt.memory_stats(), "snapshot": ascendrt.memory_snapshot()}))
+"""
+
+
+def test_statistics_by_tier_and_context() -> None:
+    told = json.loads(python(STATS))
+    device = told["stats"]["devices"][0]
+    assert device["live_bytes"] == 100 * MIB + 32
+    assert device["peak_bytes"] == 110 * MIB + 64
+    assert device["blocks"] == 1
+    ready = device["thread_cached_bytes"] + device["pool_cached_bytes"]
+    assert ready + device["pool_credit_bytes"] >= 10 * MIB
+    assert device["reserved_bytes"] >= 110 * MIB
+    expected = 1 - device["live_bytes"] / device["reserved_bytes"]
+    assert device["fragmentation"] == pytest.approx(expected, abs=1e-5)
+    assert device["total_bytes"] - device["free_bytes"] == 100 * MIB + 4096
+    contexts = [row for row in device["contexts"] if row["context"] is not None]
+    assert [row["blocks"] for row in contexts] == [1]
+    assert "allocations" not in device
+    [block] = told["snapshot"]["devices"][0]["allocations"]
+    assert block["bytes"] == 100 * MIB + 32
+    assert block["owner"] == "user call"
+    assert block["stack"] == []
+
+
+def test_snapshot_with_stacks() -> None:
+    told = json.loads(python(STATS, ASCENDRT_MEMORY_TRACE="1"))
+    [block] = told["snapshot"]["devices"][0]["allocations"]
+    assert "_cffi" in block["stack"][0]  # the caller of aclrtMalloc
+    assert any("Py" in frame for frame in block["stack"])
+
+
+def test_out_of_memory_names_the_largest_blocks() -> None:
+    out = python(
+        """
+import ascendrt
+with ascendrt.Device(0):
+    held = [ascendrt.Memory(size << 20) for size in (30, 70, 50, 10, 20, 40)]
+    try:
+        ascendrt.Memory(60 << 20)
+    except ascendrt.OutOfMemoryError as error:
+        print(error)
+    held[0].close()
+    ascendrt.Memory(30 << 20).close()
+""",
+        ASCENDRT_HBM_SIZE="256M",
+    )
+    assert "no room for 60 MiB" in out
+    assert "the largest free block has 35.98 MiB" in out
+    assert "fragmentation 0.0 %" in out
+    places = [out.index(f"{size} MiB (") for size in (70, 50, 40, 30, 20)]
+    assert places == sorted(places)
+    assert "(user call)" in out
+
+
+def test_pool_size_is_reserved_and_refused() -> None:
+    code = """
+import ascendrt
+try:
+    with ascendrt.Device(0) as device:
+        print(ascendrt.memory_stats()["devices"][0]["reserved_bytes"] >> 20)
+        print(device.memory().free_bytes >> 20)
+except ascendrt.AclError as error:
+    print(error.code, error)
+"""
+    assert python(code, ASCEND_RT_MEM_POOL_SIZE="100M", ASCENDRT_HBM_SIZE="256M") == "100\n256\n"
+    refused = python(code, ASCEND_RT_MEM_POOL_SIZE="300M", ASCENDRT_HBM_SIZE="256M")
+    assert refused.startswith("207001 ")
+    assert "mem pool init failed" in refused and "ASCEND_RT_MEM_POOL_SIZE" in refused
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("ASCEND_RT_MEM_POOL_SIZE", "lots"),
+        ("ASCENDRT_MEMORY_GROWTH", "-1"),
+        ("ASCENDRT_MEMORY_THREAD_CACHE", "2T"),
+        ("ASCENDRT_MEMORY_CACHE", "1Q"),
+        ("ASCENDRT_MEMORY_FRAGMENTATION", "101"),
+        ("ASCENDRT_CONTEXT_RECLAIM", "yes"),
+        ("ASCENDRT_MEMORY_TRACE", "2"),
+    ],
+)
+def test_wrong_knobs_are_named(name: str, value: str) -> None:
+    done = run(sys.executable, "-c", "import ascendrt; ascendrt.Device(0)", **{name: value})
+    assert done.returncode != 0
+    assert name in done.stderr and value in done.stderr
+
+
+def test_knobs_in_the_configuration(tmp_path: Path) -> None:
+    code = """
+import sys, ascendrt
+try:
+    ascendrt.init(sys.argv[1])
+    with ascendrt.Device(0):
+        print(ascendrt.memory_stats()["devices"][0]["reserved_bytes"] >> 20)
+except ascendrt.AclError as error:
+    print(error.code, error)
+"""
+    file = tmp_path / "acl.json"
+    file.write_text('{"memory": {"pool_size": "64M"}}')
+    assert run(sys.executable, "-c", code, file).stdout == "64\n"
+    both = run(sys.executable, "-c", code, file, ASCEND_RT_MEM_POOL_SIZE="32M")
+    assert both.stdout == "32\n"
+    for wrong, words in (('{"pool": "1M"}', "known are: pool_size"), ('{"pool_size": 5}', "1T")):
+        file.write_text(f'{{"memory": {wrong}}}')
+        assert words in run(sys.executable, "-c", code, file).stdout
+
+
+LEAK = """
+import ctypes
+import ascendrt
+from ascendrt import _lib
+device = ascendrt.Device(0)
+pointer = _lib.new("void **")
+_lib.call("aclrtMalloc", pointer, 3 << 20, 0)
+_lib.call("aclrtResetDevice", 0)
+print(_lib.lib.aclrtFree(pointer[0]))
+"""
+
+
+def test_leaks_are_told_and_stay_valid() -> None:
+    done = run(sys.executable, "-c", LEAK)
+    assert done.stdout == "0\n"
+    assert "ends with 1 live allocations, 3 MiB (3145760 bytes)" in done.stderr
+
+
+def test_leaks_are_freed_on_request() -> None:
+    done = run(sys.executable, "-c", LEAK, ASCENDRT_CONTEXT_RECLAIM="1")
+    assert done.stdout == "107000\n"
+    assert "they are freed" in done.stderr
+
+
+HOLD = """
+import sys, ascendrt
+device = ascendrt.Device(0)
+kept = ascendrt.Memory(100 << 20)
+ready = ascendrt.Memory(80 << 20)
+ready.close()
+print("held", flush=True)
+sys.stdin.readline()
+"""
+
+
+@pytest.fixture
+def holder(machine: str) -> Iterator[subprocess.Popen[str]]:
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLD],
+        env=environment(ASCENDRT_MACHINE=machine, ASCENDRT_HBM_SIZE="256M"),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "held\n"
+    yield process
+    process.kill()
+    process.communicate(timeout=TIMEOUT_S)
+
+
+TAKE = """
+import ascendrt
+with ascendrt.Device(0) as device:
+    print(device.memory().free_bytes >> 20)
+    with ascendrt.Memory(150 << 20):
+        print(device.memory().free_bytes >> 20)
+    for size in (155, 157):
+        try:
+            ascendrt.Memory(size << 20).close()
+            print(size)
+        except ascendrt.OutOfMemoryError as error:
+            print("by process" in str(error))
+"""
+
+
+def test_an_idle_process_gives_back_what_it_keeps_ready(
+    machine: str, holder: subprocess.Popen[str]
+) -> None:
+    """256 MiB: 100 are live over there, 80 are kept ready and count as free."""
+    out = python(TAKE, ASCENDRT_MACHINE=machine, ASCENDRT_HBM_SIZE="256M")
+    assert out == "155\n5\n155\nTrue\n"
+
+
+def test_a_stopped_process_is_waited_for_a_bounded_time(
+    machine: str, holder: subprocess.Popen[str]
+) -> None:
+    os.kill(holder.pid, signal.SIGSTOP)
+    code = TAKE.replace("150", "1")
+    out = python(code, ASCENDRT_MACHINE=machine, ASCENDRT_HBM_SIZE="256M")
+    assert out.splitlines()[-2:] == ["True", "True"]
+    os.kill(holder.pid, signal.SIGCONT)
+
+
+def test_smi_names_processes(machine: str, holder: subprocess.Popen[str], tmp_path: Path) -> None:
+    settings = {"ASCENDRT_MACHINE": machine, "ASCENDRT_HBM_SIZE": "256M"}
+    text = ascendrt("smi", **settings).stdout
+    assert f"process {holder.pid:>8}" in text
+    assert "device 0: 0.10 of 0.25 GiB in use" in text
+    facts = json.loads(ascendrt("smi", "--json", **settings).stdout)
+    [row] = facts["devices"][0]["processes"]
+    assert row["process"] == holder.pid
+    picture = tmp_path / "mem.svg"
+    assert ascendrt("smi", "--memory", "-o", picture, **settings).returncode == 0
+    root = ElementTree.parse(picture).getroot()
+    titles = [element.text for element in root.iter() if element.tag.endswith("title")]
+    assert any(title is not None and str(holder.pid) in title for title in titles)
+    wrong = ascendrt("smi", "--memory", "-o", tmp_path / "mem.gif", **settings)
+    assert wrong.returncode == 1 and ".svg" in wrong.stderr
+
+
+def test_smi_draws_a_snapshot(tmp_path: Path) -> None:
+    file = tmp_path / "snapshot.json"
+    file.write_text(json.dumps(json.loads(python(STATS))["snapshot"]))
+    picture = tmp_path / "mem.svg"
+    assert ascendrt("smi", "--snapshot", file, "-o", picture).returncode == 0
+    assert "user call" in picture.read_text()
+    file.write_text("{}")
+    assert "no memory_snapshot()" in ascendrt("smi", "--snapshot", file, "-o", picture).stderr
+
+
+def test_smi_resets_a_damaged_ledger(machine: str) -> None:
+    path = Path(f"/dev/shm/ascendrt-{os.geteuid()}-{machine}")
+    path.write_bytes(b"something else")
+    path.chmod(0o644)
+    refused = ascendrt("info", ASCENDRT_MACHINE=machine)
+    assert "open to other users" in refused.stdout
+    done = ascendrt("smi", "--reset", ASCENDRT_MACHINE=machine)
+    assert done.returncode == 0 and "is new" in done.stdout
+    assert "open to other users" not in ascendrt("info", ASCENDRT_MACHINE=machine).stdout
+
+
+def test_smi_does_not_reset_under_a_process(machine: str, holder: subprocess.Popen[str]) -> None:
+    done = ascendrt("smi", "--reset", ASCENDRT_MACHINE=machine)
+    assert done.returncode == 1 and "is in use" in done.stderr
+
+
+def test_a_ledger_cut_short_or_scribbled_over_crashes_nobody(machine: str) -> None:
+    """The client allocates past its caches while the file is cut and filled with noise."""
+    code = f"""
+import os, random
+import ascendrt
+path = "/dev/shm/ascendrt-{os.geteuid()}-{machine}"
+noise = random.Random(1)
+with ascendrt.Device(0) as device:
+    for step in range(60):
+        blocks = [ascendrt.Memory((1 + noise.randrange(64)) << 16) for _ in range(20)]
+        if step % 3 == 0:
+            os.truncate(path, noise.randrange(300000))
+        elif step % 3 == 1:
+            with open(path, "r+b") as file:
+                file.seek(noise.randrange(200000))
+                file.write(noise.randbytes(4096))
+        device.memory()
+        for block in blocks:
+            block.close()
+        os.truncate(path, 0)
+    device.memory()
+print("alive")
+"""
+    done = run(sys.executable, "-c", code, ASCENDRT_MACHINE=machine)
+    said = done.stdout + done.stderr
+    assert done.returncode in (0, 1), said
+    assert "alive" in done.stdout or "207001" in said
+
+
+FAULTS = """
+import ctypes, sys
+import ascendrt
+from ascendrt import _ctl, _lib
+core = _ctl._core()
+core.art_ctl_fault.restype = ctypes.c_int64
+core.art_ctl_fault.argtypes = [ctypes.c_char_p, ctypes.c_uint64, ctypes.c_uint64]
+def scenario():
+    with ascendrt.Device(0):
+        blocks = [ascendrt.Memory(size) for size in (100, 5000, 300_000, 3 << 20, 100 << 20)]
+        blocks[3].write(b"x" * 100)
+        for block in blocks:
+            block.close()
+def live():
+    devices = ascendrt.memory_stats()["devices"]
+    return sum(device["live_bytes"] for device in devices)
+scenario()
+failed = 0
+for n in range(1, 100):
+    core.art_ctl_fault(b"memory.driver", n, 2)
+    try:
+        scenario()
+    except ascendrt.AclError as error:
+        assert error.code == 207001, error
+        failed += 1
+    passed = core.art_ctl_fault(b"", 0, 0)
+    assert live() == 0, (n, live())
+    scenario()
+    if passed < n:
+        break
+print(failed, n)
+"""
+
+
+def test_every_driver_allocation_may_fail() -> None:
+    """The n-th one fails together with its retry, for n = 1, 2, 3, ... until none is left."""
+    failed, last = map(int, python(FAULTS).split())
+    assert failed == 5 and last == 6
+
+
+def test_control_entries_are_there() -> None:
+    from ascendrt import _ctl
+
+    figures = _ctl._core().art_ctl_memory_figures
+    out = (ctypes.c_int64 * 5)()
+    assert figures(7, out, 5) != 0  # no such device
