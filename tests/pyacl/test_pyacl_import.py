@@ -140,10 +140,11 @@ def test_one_table_for_both(site: Path) -> None:
 def test_the_example(tmp_path: Path) -> None:
     model = tmp_path / "digits.om"
     environment = {**os.environ, "ASCENDRT_BACKEND": "emu", "ASCENDRT_MACHINE": "private"}
-    convert = ["-m", "ascendrt", "om", "convert", "examples/digits/digits.onnx", "-o", str(model)]
-    for words in (convert, ["examples/pyacl_hello.py", str(model)]):
+    digits = str(ROOT / "examples" / "digits" / "digits.onnx")
+    convert = ["-m", "ascendrt", "om", "convert", digits, "-o", str(model)]
+    for words, cwd in ((convert, tmp_path), (["examples/pyacl_hello.py", str(model)], ROOT)):
         done = subprocess.run(
-            [sys.executable, *words], env=environment, cwd=ROOT, capture_output=True, text=True,
+            [sys.executable, *words], env=environment, cwd=cwd, capture_output=True, text=True,
             timeout=120, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
