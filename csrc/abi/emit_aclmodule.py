@@ -373,3 +373,47 @@ def emit_pyacl_json(model: Model) -> str:
     rows = ",\n  ".join(json.dumps(_row(c)) for c in model.python_calls())
     absent = json.dumps(list(model.absent_calls))
     return f'{{"notice": "{NOTICE}",\n "calls": [\n  {rows}],\n "absent": {absent}}}\n'
+
+
+_STUB_TYPES = {"f": "float", "d": "float", "s": "str", "s?": "str", "object": "Any"} | {
+    "dict": "dict[str, Any]",
+    "list": "list[Any]",
+    "callable": "Callable[..., object]",
+    "callable?": "Callable[..., object] | None",
+}
+
+
+def _stub_type(item: Item, result: bool) -> str:
+    if item.is_list:
+        return "list[list[int]]" if len(item.type) == 4 else "list[int]"
+    found = _STUB_TYPES.get(item.type, "int")
+    return f"{found} | None" if result and item.type == "s" else found
+
+
+def _stub(call: PythonCall) -> str:
+    arguments = [
+        f"{i.name.lstrip('_')}_: {_stub_type(i, False)}" + (" = ..." if i.optional else "")
+        for i in call.call.arguments
+    ]
+    inside = ", ".join([*arguments, "/"] if arguments else [])
+    if call.call.any_arguments:
+        inside = "*ignored: object"
+    results = [_stub_type(i, True) for i in call.call.results]
+    given = {"none": "None", "tuple": f"tuple[{', '.join(results)}]"}.get(
+        call.call.shape, results[0] if results else "None"
+    )
+    return f"def {call.call.function}({inside}) -> {given}: ..."
+
+
+def emit_stub_files(model: Model) -> dict[str, str]:
+    """Path below the folder of the stub package -> text: types of the calls, for type checkers."""
+    files = {}
+    for module in MODULES:
+        lines = [_stub(c) for c in model.python_calls() if c.call.module == module]
+        imports = [f"from acl import {m} as {m}" for m in MODULES[1:]] if not module else []
+        used = " ".join(lines)
+        head = [f"# {NOTICE}"]
+        head += ["from collections.abc import Callable"] if "Callable" in used else []
+        head += ["from typing import Any"] if "Any" in used else []
+        files[f"{module or '__init__'}.pyi"] = "\n".join([*head, *imports, "", *lines, ""])
+    return files

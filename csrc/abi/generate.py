@@ -58,6 +58,8 @@ def outputs(model: abi.Model) -> dict[str, str]:
         "ascendrt/_gen/pyacl.json": aclmodule.emit_pyacl_json(model),
         "ascendrt/_gen/__init__.py": f'"""Generated modules. {NOTICE}."""\n',
     }
+    stubs = aclmodule.emit_stub_files(model)
+    files |= {f"csrc/gen/acl-stubs/{p}": t for p, t in stubs.items()}
     files |= {f"csrc/gen/include/{p}": t for p, t in c.emit_public_headers(model).items()}
     files |= {f"emulator/gen/facades/{n}": t for n, t in facades.emit_facades(model).items()}
     return files

@@ -5,7 +5,9 @@ No test here reaches a function of the library: a call with a wrong argument end
 
 from __future__ import annotations
 
+import ast
 import sys
+from pathlib import Path
 from typing import Any
 
 import acl
@@ -115,6 +117,20 @@ def test_names_that_do_not_exist(module: str, name: str, hint: str) -> None:
     with pytest.raises(AttributeError) as caught:
         getattr(sys.modules[module], name)
     assert hint in str(caught.value)
+
+
+def test_the_stubs_have_every_call() -> None:
+    folder = Path(__file__).resolve().parents[2] / "csrc" / "gen" / "acl-stubs"
+    found = {}
+    for path in folder.glob("*.pyi"):
+        prefix = "" if path.stem == "__init__" else f"{path.stem}."
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.FunctionDef):
+                found[prefix + node.name] = node
+    assert found.keys() == BY_NAME.keys()
+    for row in ROWS:
+        assert len(found[row.name].args.posonlyargs) == len(row.arguments), row.name
+        assert (found[row.name].args.vararg is not None) == row.any_arguments, row.name
 
 
 def test_no_constant_is_exported() -> None:
