@@ -27,10 +27,11 @@ void create(aclrtEvent* out, EventKind kind, uint32_t flags) {
   *out = core::Event::create(kind, flags)->handle();
 }
 
-base::Ref<core::Event> event_for(aclrtEvent handle, EventCall what) {
-  auto event = core::event_behind(handle);
-  event->check(what);
-  event->check_not_recorded();
+// Inside a base::Peek.
+const core::Event& event_for(aclrtEvent handle, EventCall what) {
+  const core::Event& event = core::peek_event(handle);
+  event.check(what);
+  event.check_not_recorded();
   return event;
 }
 
@@ -76,11 +77,12 @@ aclError art_emu_aclrtDestroyEvent(aclrtEvent event) {
 aclError art_emu_aclrtRecordEvent(aclrtEvent event, aclrtStream stream) {
   return call<ApiId::aclrtRecordEvent>([&] {
     check_not_null(event, "event");
-    const auto recorded = core::event_behind(event);
-    const auto found = core::stream_behind(stream);
-    recorded->check(EventCall::kRecord);
-    if (found) recorded->check_recordable(*found);
-    recorded->record(*core::in_current_context(found));
+    const base::Peek inside;
+    core::Event& recorded = core::peek_event(event);
+    core::Stream* found = core::peek_stream(stream);
+    recorded.check(EventCall::kRecord);
+    if (found != nullptr) recorded.check_recordable(*found);
+    recorded.record(core::peek_in_current_context(found));
   });
 }
 
@@ -103,8 +105,9 @@ aclError art_emu_aclrtQueryEvent(aclrtEvent event, aclrtEventStatus* status) {
   return call<ApiId::aclrtQueryEvent>([&] {
     check_not_null(event, "event");
     check_not_null(status, "status");
-    const auto asked = event_for(event, EventCall::kQuery);
-    const bool complete = !asked->recorded() || asked->finished();
+    const base::Peek inside;
+    const core::Event& asked = event_for(event, EventCall::kQuery);
+    const bool complete = !asked.recorded() || asked.finished();
     *status = complete ? ACL_EVENT_STATUS_COMPLETE : ACL_EVENT_STATUS_NOT_READY;
   });
 }
@@ -113,9 +116,9 @@ aclError art_emu_aclrtQueryEventStatus(aclrtEvent event, aclrtEventRecordedStatu
   return call<ApiId::aclrtQueryEventStatus>([&] {
     check_not_null(event, "event");
     check_not_null(status, "status");
-    const auto asked = event_for(event, EventCall::kQueryStatus);
-    const bool complete =
-        asked->finished() || (!asked->recorded() && asked->kind() == EventKind::kEx);
+    const base::Peek inside;
+    const core::Event& asked = event_for(event, EventCall::kQueryStatus);
+    const bool complete = asked.finished() || (!asked.recorded() && asked.kind() == EventKind::kEx);
     *status = complete ? ACL_EVENT_RECORDED_STATUS_COMPLETE : ACL_EVENT_RECORDED_STATUS_NOT_READY;
   });
 }
@@ -124,9 +127,10 @@ aclError art_emu_aclrtQueryEventWaitStatus(aclrtEvent event, aclrtEventWaitStatu
   return call<ApiId::aclrtQueryEventWaitStatus>([&] {
     check_not_null(event, "event");
     check_not_null(status, "status");
-    const auto asked = event_for(event, EventCall::kQueryWaitStatus);
+    const base::Peek inside;
+    const core::Event& asked = event_for(event, EventCall::kQueryWaitStatus);
     *status =
-        asked->waits_pending() ? ACL_EVENT_WAIT_STATUS_NOT_READY : ACL_EVENT_WAIT_STATUS_COMPLETE;
+        asked.waits_pending() ? ACL_EVENT_WAIT_STATUS_NOT_READY : ACL_EVENT_WAIT_STATUS_COMPLETE;
   });
 }
 
@@ -165,7 +169,8 @@ aclError art_emu_aclrtEventGetTimestamp(aclrtEvent event, uint64_t* timestamp) {
   return call<ApiId::aclrtEventGetTimestamp>([&] {
     check_not_null(event, "event");
     check_not_null(timestamp, "timestamp");
-    *timestamp = event_for(event, EventCall::kTime)->timestamp_us();
+    const base::Peek inside;
+    *timestamp = event_for(event, EventCall::kTime).timestamp_us();
   });
 }
 
@@ -173,7 +178,8 @@ aclError art_emu_aclrtGetEventId(aclrtEvent event, uint32_t* eventId) {
   return call<ApiId::aclrtGetEventId>([&] {
     check_not_null(event, "event");
     check_not_null(eventId, "eventId");
-    *eventId = event_for(event, EventCall::kId)->id();
+    const base::Peek inside;
+    *eventId = event_for(event, EventCall::kId).id();
   });
 }
 

@@ -334,13 +334,14 @@ aclError art_emu_aclrtMemsetAsync(void* devPtr, size_t maxCount, int32_t value, 
   return call<ApiId::aclrtMemsetAsync>([&] {
     if (count == 0) return;
     check_not_null(devPtr, "devPtr");
-    const auto given = core::stream_behind(stream);
+    const base::Peek inside;
+    core::Stream* given = core::peek_stream(stream);
     check_fits(count, maxCount, "maxCount");
-    const auto queue = core::in_current_context(given);
+    core::Stream& queue = core::peek_in_current_context(given);
     check_fillable(devPtr);
-    queue->submit(Engine::kDeviceToDevice, "memset",
-                  task([=] { memory::fill(devPtr, value, count); }),
-                  load_between(Place::kDevice, Place::kDevice, count));
+    queue.submit(Engine::kDeviceToDevice, "memset",
+                 task([=] { memory::fill(devPtr, value, count); }),
+                 load_between(Place::kDevice, Place::kDevice, count));
   });
 }
 

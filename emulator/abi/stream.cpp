@@ -39,8 +39,8 @@ void check_flags(uint32_t flags) {
   }
 }
 
-void check_not_capturing(const base::Ref<core::Stream>& stream) {
-  if (!stream || !stream->capturing()) return;
+void check_not_capturing(const core::Stream* stream) {
+  if (stream == nullptr || !stream->capturing()) return;
   base::fail(ACL_ERROR_RT_STREAM_CAPTURED,
              "stream " + std::to_string(stream->id()) +
                  " is being captured; end the capture before this call");
@@ -60,12 +60,15 @@ void check_timeout_not_zero(int32_t timeout) {
 }
 
 void synchronize(aclrtStream handle, int32_t timeout_ms) {
-  auto stream = core::stream_behind(handle);
+  const base::Peek inside;
+  core::Stream* found = core::peek_stream(handle);
   check_timeout_not_zero(timeout_ms);
-  check_not_capturing(stream);
-  if (stream && (stream->flags() & kDeviceDriven) != 0) return;
-  const auto context = core::current_context();  // asked for even when the stream has its own
-  if (!stream) stream = core::in_current_context(nullptr);
+  check_not_capturing(found);
+  if (found != nullptr && (found->flags() & kDeviceDriven) != 0) return;
+  core::borrow_current_context();  // asked for even when the stream has its own
+  const base::Ref<core::Stream> stream(found != nullptr ? found
+                                                        : &core::peek_in_current_context(nullptr));
+  base::Peek::end();
   stream->check_context_failure();
   stream->synchronize_or_raise(timeout_ms);
 }
@@ -73,7 +76,7 @@ void synchronize(aclrtStream handle, int32_t timeout_ms) {
 void destroy(aclrtStream handle, bool wait) {
   check_not_null(handle, "stream");
   const auto stream = core::stream_behind(handle);
-  check_not_capturing(stream);
+  check_not_capturing(stream.get());
   core::in_current_context(stream);
   if (stream->is_default()) {
     base::fail(
@@ -124,7 +127,7 @@ void set_overflow_switch(aclrtStream handle, uint32_t flag) {
     base::fail(ACL_ERROR_RT_PARAM_INVALID,
                "overflow switch " + std::to_string(flag) + "; give 0 or 1");
   }
-  check_not_capturing(stream);
+  check_not_capturing(stream.get());
   core::in_current_context(stream)->overflow_switch.store(flag, std::memory_order_relaxed);
 }
 
@@ -269,14 +272,15 @@ aclError art_emu_aclrtSynchronizeDeviceWithTimeout(int32_t timeout) {
 aclError art_emu_aclrtStreamQuery(aclrtStream stream, aclrtStreamStatus* status) {
   return call<ApiId::aclrtStreamQuery>([&] {
     check_not_null(status, "status");
-    auto found = core::stream_behind(stream);
+    const base::Peek inside;
+    core::Stream* found = core::peek_stream(stream);
     check_not_capturing(found);
-    if (found && (found->flags() & kDeviceDriven) != 0) {
+    if (found != nullptr && (found->flags() & kDeviceDriven) != 0) {
       *status = ACL_STREAM_STATUS_COMPLETE;
       return;
     }
-    const auto context = core::current_context();
-    if (!found) found = core::in_current_context(nullptr);
+    core::borrow_current_context();
+    if (found == nullptr) found = &core::peek_in_current_context(nullptr);
     found->check_context_failure();
     *status = found->idle() ? ACL_STREAM_STATUS_COMPLETE : ACL_STREAM_STATUS_NOT_READY;
   });
@@ -365,11 +369,12 @@ aclError art_emu_aclrtGetStreamAttribute(aclrtStream stream, aclrtStreamAttr stm
 aclError art_emu_aclrtStreamWaitEvent(aclrtStream stream, aclrtEvent event) {
   return call<ApiId::aclrtStreamWaitEvent>([&] {
     check_not_null(event, "event");
-    const auto found = core::stream_behind(stream);
-    const auto awaited = core::event_behind(event);
-    awaited->check(core::EventCall::kWait);
-    if (found) awaited->check_recordable(*found);
-    awaited->wait(*core::in_current_context(found), core::wait_timeout_s());
+    const base::Peek inside;
+    core::Stream* found = core::peek_stream(stream);
+    core::Event& awaited = core::peek_event(event);
+    awaited.check(core::EventCall::kWait);
+    if (found != nullptr) awaited.check_recordable(*found);
+    awaited.wait(core::peek_in_current_context(found), core::wait_timeout_s());
   });
 }
 

@@ -1,7 +1,11 @@
 // Handle window and slots. See Note [Handles].
 #include "base/handle.hpp"
 
+#include <linux/membarrier.h>
+#include <sched.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <array>
 #include <atomic>
@@ -128,7 +132,66 @@ void set_identity(Slot& slot, uint64_t value) {
   }
 }
 
+// Note [Peek]
+// A section of a thread is an odd number in its Reader. A removal first marks the slot dead, then
+// waits for every thread whose number is odd to change it: sections that begin later find the slot
+// dead. That needs an order between "my number is odd" and "the slot is alive" in the reader and
+// between the two in the removal; membarrier() makes the rare removal pay for both. Where the
+// kernel lacks it, entering a section is a sequentially consistent exchange.
+struct Reader {
+  std::atomic<uint64_t> number{0};
+  std::atomic<bool> taken{true};
+  Reader* next = nullptr;
+};
+std::atomic<Reader*> g_readers{nullptr};  // never shrinks; taken again when their thread is gone
+
+Reader& make_reader() {
+  for (Reader* reader = g_readers.load(); reader != nullptr; reader = reader->next) {
+    bool taken = false;
+    if (reader->taken.compare_exchange_strong(taken, true)) return *reader;
+  }
+  auto* reader = new Reader;
+  reader->next = g_readers.load();
+  while (!g_readers.compare_exchange_weak(reader->next, reader)) {
+  }
+  return *reader;
+}
+
+bool register_for_barriers() {
+  return syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
+}
+
 }  // namespace
+
+bool Peek::removals_make_order_ = register_for_barriers();
+
+std::atomic<uint64_t>& Peek::make_number() {
+  struct End {
+    Reader* reader = nullptr;
+    ~End() {
+      t_number = nullptr;
+      reader->taken.store(false, std::memory_order_release);
+    }
+  };
+  Reader& reader = make_reader();
+  t_number = &reader.number;
+  static thread_local bool known = false;
+  if (!std::exchange(known, true)) {  // who calls after its end keeps a second one for ever
+    static thread_local End end;
+    end.reader = &reader;
+  }
+  return reader.number;
+}
+
+void Peek::wait_for_others() {
+  end();  // two removals inside sections would wait for each other
+  if (removals_make_order_) syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
+  for (Reader* reader = g_readers.load(); reader != nullptr; reader = reader->next) {
+    const uint64_t number = reader->number.load();
+    if (number % 2 == 0) continue;
+    while (reader->number.load(std::memory_order_acquire) == number) sched_yield();
+  }
+}
 
 void* HandleTable::insert_object(Object* object, Kind kind) {
   State& s = state();
@@ -158,6 +221,14 @@ Object* HandleTable::lookup(const void* handle, Kind kind) {
   return object;
 }
 
+Object* HandleTable::find(const void* handle, Kind kind) {
+  const Located at = locate(handle);
+  // acquire as in lookup(); sequentially consistent for Note [Peek].
+  const bool alive =
+      at.slot != nullptr && (at.slot->word.load() & ~kPinMask) == identity(at.generation, kind);
+  return alive ? at.slot->object : nullptr;
+}
+
 Object* HandleTable::take(const void* handle, Kind kind) {
   const Located at = locate(handle);
   if (at.slot == nullptr) return nullptr;
@@ -166,11 +237,11 @@ Object* HandleTable::take(const void* handle, Kind kind) {
   do {
     if ((word & ~kPinMask) != alive) return nullptr;
   } while (!at.slot->word.compare_exchange_weak(
-      word, at.generation << kGenerationShift | (word & kPinMask), std::memory_order_acq_rel,
-      std::memory_order_acquire));
+      word, at.generation << kGenerationShift | (word & kPinMask)));
   // Lookups that pinned before the line above may still be taking their reference.
   while ((at.slot->word.load(std::memory_order_acquire) & kPinMask) != 0) {
   }
+  if (peekable(kind)) Peek::wait_for_others();
   Object* object = std::exchange(at.slot->object, nullptr);
   State& s = state();
   s.live[static_cast<size_t>(kind)].fetch_sub(1, std::memory_order_relaxed);

@@ -4,8 +4,10 @@
 // Must never: hold a lock while an object is destroyed.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 
+#include "base/cpu.hpp"
 #include "base/ref.hpp"
 
 namespace ascendrt::base {
@@ -44,6 +46,41 @@ class Object : public Counted {
   void* handle_ = nullptr;
 };
 
+// While one lives, what this thread finds by HandleTable::peek() stays alive, without the cost of a
+// reference: removals wait for it. Must never: be kept across a wait or a call of the client's. Who
+// has to wait after all takes a reference and calls end().
+class Peek {
+ public:
+  Peek() {
+    std::atomic<uint64_t>& number = t_number != nullptr ? *t_number : make_number();
+    const uint64_t now = number.load(std::memory_order_relaxed);
+    outermost_ = now % 2 == 0;  // else a signal handler interrupted one
+    if (!outermost_) return;
+    number.store(now + 1, std::memory_order_relaxed);
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    if (!removals_make_order_) number.exchange(now + 1);
+  }
+  Peek(const Peek&) = delete;
+  Peek& operator=(const Peek&) = delete;
+  ~Peek() {
+    if (outermost_) end();
+  }
+  static void end() {
+    if (t_number == nullptr) return;
+    const uint64_t now = t_number->load(std::memory_order_relaxed);
+    // release: a removal that sees it sees that this thread is done with the objects.
+    if (now % 2 == 1) t_number->store(now + 1, std::memory_order_release);
+  }
+  // See Note [Peek] in handle.cpp.
+  static void wait_for_others();
+
+ private:
+  static std::atomic<uint64_t>& make_number();
+  ART_FAST_THREAD_LOCAL static inline std::atomic<uint64_t>* t_number = nullptr;
+  static bool removals_make_order_;  // set when the first thread makes its number
+  bool outermost_ = true;
+};
+
 class HandleTable {
  public:
   template <class T>
@@ -54,6 +91,12 @@ class HandleTable {
   template <class T>
   Ref<T> get(const void* handle) {
     return adopt<T>(lookup(handle, T::kKind));
+  }
+  // The same without a reference, inside a Peek. For streams, events and contexts only.
+  template <class T>
+  T* peek(const void* handle) {
+    static_assert(peekable(T::kKind));
+    return static_cast<T*>(find(handle, T::kKind));
   }
   // Marks the handle dead at once; the object lives until its last Ref goes. Null as for get().
   template <class T>
@@ -66,6 +109,10 @@ class HandleTable {
   bool in_window(const void* address) const;
 
  private:
+  // Their removal costs a system call more.
+  static constexpr bool peekable(Kind kind) {
+    return kind == Kind::kStream || kind == Kind::kEvent || kind == Kind::kContext;
+  }
   template <class T>
   static Ref<T> adopt(Object* retained) {
     Ref<T> ref(static_cast<T*>(retained));
@@ -74,7 +121,8 @@ class HandleTable {
   }
   void* insert_object(Object* object, Kind kind);
   Object* lookup(const void* handle, Kind kind);  // returns a retained object or null
-  Object* take(const void* handle, Kind kind);    // returns a retained object or null
+  Object* find(const void* handle, Kind kind);
+  Object* take(const void* handle, Kind kind);  // returns a retained object or null
 };
 
 HandleTable& handles();

@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <mutex>  // lock_guard and unique_lock, for those who include this
 
+#include "base/cpu.hpp"
+
 #ifndef NDEBUG
 #include <cstdio>
 #include <cstdlib>
@@ -27,15 +29,6 @@ enum class Rank : uint8_t {
   kLedger,
   kLeaf
 };
-
-// Tells the processor that this thread only looks again.
-inline void relax() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
-}
 
 // Locks are held for nanoseconds: who finds one taken looks a few times more before it sleeps, and
 // taking and giving a free one are an atomic instruction each.

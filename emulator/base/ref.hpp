@@ -23,6 +23,9 @@ class Counted {
     if (count_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
   }
 
+  // False when the caller's reference is the only one.
+  bool shared() const { return count_.load(std::memory_order_acquire) > 1; }
+
  private:
   mutable std::atomic<uint32_t> count_{0};
 };

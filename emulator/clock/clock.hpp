@@ -15,6 +15,9 @@ inline constexpr int64_t kForever = -1;
 // Monotonic time in nanoseconds.
 int64_t now_ns();
 
+// The host's CLOCK_MONOTONIC, whatever clock now_ns() follows.
+int64_t monotonic_ns();
+
 // A condition variable over a ranked mutex whose waits are bounded by this clock.
 class Condition {
  public:

@@ -12,11 +12,7 @@ constexpr int64_t kNsPerMs = 1'000'000;
 
 }  // namespace
 
-int64_t now_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
+int64_t now_ns() { return monotonic_ns(); }
 
 bool Condition::wait_once(std::unique_lock<base::RankedMutex>& lock, int64_t deadline_ns) {
   if (deadline_ns == kForever) {

@@ -45,13 +45,9 @@ base::Ref<Context> Context::create(Device& device, bool primary) {
   auto stream = Stream::create_default(context);
   base::handles().insert(context);
   const std::lock_guard lock(context->mutex_);
+  context->peeked_.store(stream.get(), std::memory_order_release);
   context->default_stream_ = std::move(stream);
   return context;
-}
-
-bool Context::alive() const {
-  const std::lock_guard lock(mutex_);
-  return state_ == State::kAlive;
 }
 
 base::Ref<Stream> Context::default_stream() const {
@@ -103,6 +99,7 @@ void Context::tear_down(bool wait) {
   auto ended = [&] {
     const std::lock_guard lock(mutex_);
     state_ = State::kTearingDown;
+    peeked_.store(nullptr);
     auto all = std::exchange(streams_, {});
     if (default_stream_) all.push_back(std::exchange(default_stream_, nullptr));
     return all;
@@ -128,6 +125,7 @@ void Context::revive() {
   if (pool() == nullptr) open_pool();
   auto stream = Stream::create_default(base::Ref<Context>(this));
   const std::lock_guard lock(mutex_);
+  peeked_.store(stream.get(), std::memory_order_release);
   default_stream_ = std::move(stream);
   state_ = State::kAlive;
 }
@@ -193,6 +191,16 @@ base::Ref<Context> current_context() {
   thread.default_device_taken = true;
   thread.set_device(device.index());
   return primary;
+}
+
+Context& borrow_current_context() {
+  const ThreadState& thread = thread_state();
+  Context* context = thread.explicit_context.get();
+  if (context == nullptr && thread.device_slot != kNoDevice) {
+    context = thread.device->peek_primary();
+  }
+  // A primary context stays once it was made, an explicit one is held by the thread.
+  return context != nullptr && context->alive() ? *context : *current_context();
 }
 
 base::Ref<Context> current_context_or_null() {

@@ -35,9 +35,11 @@ class Context : public base::Object {
   // Device memory for this context's threads; null between teardown and revival.
   memory::Pool* pool() const { return pool_.load(std::memory_order_acquire); }
   // False between teardown and revival (primary) or from destroy on (explicit).
-  bool alive() const;
+  bool alive() const { return state_.load(std::memory_order_acquire) == State::kAlive; }
 
   base::Ref<Stream> default_stream() const;
+  // The same without a reference, inside a base::Peek.
+  Stream* peek_default_stream() const { return peeked_.load(std::memory_order_acquire); }
   // All streams, the default one last (the order in which a device synchronize waits).
   std::vector<base::Ref<Stream>> streams() const;
   void add_stream(const base::Ref<Stream>& stream);
@@ -70,9 +72,10 @@ class Context : public base::Object {
   const bool primary_;
   const uint32_t id_;
   mutable base::RankedMutex mutex_{base::Rank::kContext};
-  State state_ = State::kAlive;
+  std::atomic<State> state_{State::kAlive};  // written under the lock
   uint32_t threads_ = 0;
   base::Ref<Stream> default_stream_;
+  std::atomic<Stream*> peeked_{nullptr};  // the same; null before its handle is removed
   std::vector<base::Ref<Stream>> streams_;
   std::map<int32_t, int64_t> parameters_;
   std::atomic<memory::Pool*> pool_{nullptr};
@@ -82,6 +85,8 @@ class Context : public base::Object {
 // device (set implicitly, one reference per thread). Raises 107002 when there is none, or when it
 // is dead (then the thread's slot is emptied too).
 base::Ref<Context> current_context();
+// The same without a reference: lives for as long as the thread has it current.
+Context& borrow_current_context();
 // The same without the JSON default device and without emptying a slot; null instead of raising.
 base::Ref<Context> current_context_or_null();
 // The context behind a handle, alive or not; null when the pointer is no context.

@@ -33,6 +33,7 @@ base::Ref<Context> Device::retain_primary() {
   }
   const std::lock_guard state(mutex_);
   ++references_;
+  active_.store(kept_.get(), std::memory_order_release);
   return kept_;
 }
 
@@ -42,6 +43,7 @@ bool Device::release_primary() {
     const std::lock_guard state(mutex_);
     if (references_ == 0) refuse_no_reference(index_);
     if (--references_ > 0) return false;
+    active_.store(nullptr, std::memory_order_release);
   }
   kept_->tear_down(false);
   return true;
@@ -53,6 +55,7 @@ void Device::release_primary_forced() {
     const std::lock_guard state(mutex_);
     if (references_ == 0) refuse_no_reference(index_);
     references_ = 0;
+    active_.store(nullptr, std::memory_order_release);
   }
   kept_->tear_down(false);
 }

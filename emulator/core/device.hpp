@@ -2,6 +2,7 @@
 // Must never: own memory (memory/ does, per device index).
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 
 #include "base/mutex.hpp"
@@ -31,6 +32,8 @@ class Device {
   uint32_t references() const;
   // The primary context while it is active, else null.
   base::Ref<Context> primary() const;
+  // The same without a reference; a primary context is never destroyed.
+  Context* peek_primary() const { return active_.load(std::memory_order_acquire); }
 
  private:
   const int32_t index_;
@@ -41,6 +44,7 @@ class Device {
   mutable base::RankedMutex mutex_{base::Rank::kDevice};
   base::Ref<Context> kept_;  // stays after teardown
   uint32_t references_ = 0;
+  std::atomic<Context*> active_{nullptr};  // kept_ while there are references
 };
 
 }  // namespace ascendrt::core

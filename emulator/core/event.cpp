@@ -70,7 +70,13 @@ void Event::check_flags(EventKind kind, uint32_t flags) {
 }
 
 Event::Event(Device& device, EventKind kind, uint32_t flags)
-    : device_(device), kind_(kind), flags_(flags), last_id_(-1) {
+    : device_(device),
+      ids_(event_ids(device.index())),
+      kind_(kind),
+      flags_(flags),
+      takes_id_per_record_(kind != EventKind::kFlag &&
+                           (has_sync() || is_old_scheduler(device.soc()))),
+      last_id_(-1) {
   WaitRule rule = WaitRule::kPlain;
   if (kind == EventKind::kEx) rule = WaitRule::kEx;
   if (kind == EventKind::kFlag && waits_by_level()) rule = WaitRule::kLevel;
@@ -100,11 +106,11 @@ base::Ref<Event> Event::create(EventKind kind, uint32_t flags) {
   if (flags == kPlainFlags && kind == EventKind::kFlag) kind = EventKind::kPlain;
   base::Ref<Event> event(new Event(device, kind, flags));
   if (event->takes_id_at_creation()) {
-    event->lease_ = IdLease(event_ids(device.index()));
+    event->lease_ = IdLease(event->ids_);
     if (!event->lease_) {
       base::fail(ACL_ERROR_RT_NO_EVENT_RESOURCE,
-                 "all " + std::to_string(event_ids(device.index()).limit()) +
-                     " event ids of device " + std::to_string(device.index()) + " (" + soc.name +
+                 "all " + std::to_string(event->ids_.limit()) + " event ids of device " +
+                     std::to_string(device.index()) + " (" + soc.name +
                      ") are taken; destroy events that are no longer used");
     }
     event->last_id_.store(event->lease_.id(), std::memory_order_relaxed);
@@ -160,14 +166,14 @@ void Event::check_resettable() const {
 // A record of a plain or ex event takes an id for as long as it or a wait on it is in flight. With
 // all ids taken the call waits. src: hicann/runtime event.cc AllocEventIdResource
 IdLease Event::lease_for_record(Stream& stream) const {
-  if (!has_sync() && !is_old_scheduler(device_.soc())) return {};
-  IdPool& pool = event_ids(device_.index());
-  IdLease lease(pool);
+  if (!takes_id_per_record_) return {};
+  IdLease lease(ids_);
+  if (!lease) base::Peek::end();  // record() holds both
   while (!lease && !stream.state().refusing.load(std::memory_order_acquire)) {
     StreamState& state = stream.state();
     const uint64_t next = state.finished.load(std::memory_order_relaxed) + 1;
     executor().wait_finished(state, next, executor().deadline_after_ms(1));
-    lease = IdLease(pool);
+    lease = IdLease(ids_);
   }
   return lease;
 }
@@ -190,6 +196,16 @@ void Event::check_not_recorded() const {
   }
 }
 
+// A record that is done at once gives its id back at once.
+bool Event::record_now(Stream& stream) {
+  if (stream.recording() != nullptr) return false;
+  const int32_t id = takes_id_per_record_ ? ids_.glance() : -1;
+  if (takes_id_per_record_ && id < 0) return false;
+  if (!executor().record_now(stream.state(), *state_)) return false;
+  if (kind_ != EventKind::kFlag) last_id_.store(id, std::memory_order_relaxed);
+  return true;
+}
+
 void Event::record(Stream& stream) {
   if (stream.recording() != nullptr) {
     if (capture_record(*this, stream)) return;
@@ -199,6 +215,9 @@ void Event::record(Stream& stream) {
 }
 
 void Event::record_external(Stream& stream) {
+  if (record_now(stream)) return;
+  const base::Ref<Stream> held_stream(&stream);
+  const base::Ref<Event> held(this);
   Task task;
   task.kind = TaskKind::kRecord;
   task.name = "aclrtRecordEvent";
@@ -213,12 +232,19 @@ void Event::record_external(Stream& stream) {
   stream.enqueue(std::move(task));
 }
 
+// Without the lock: whether a wait issued now would find its record done.
+bool Event::nothing_to_wait_for(const Stream& stream) const {
+  return state_->rule != WaitRule::kLevel && finished() && !time_is_modelled() &&
+         stream.recording() == nullptr && !stream.state().refusing.load(std::memory_order_relaxed);
+}
+
 void Event::wait(Stream& stream, uint32_t timeout_s) {
   if ((captured() || stream.recording() != nullptr) && capture_wait(*this, stream)) return;
   wait_external(stream, timeout_s);
 }
 
 void Event::wait_external(Stream& stream, uint32_t timeout_s) {
+  if (nothing_to_wait_for(stream)) return;
   Task task;
   task.kind = TaskKind::kWait;
   task.name = "aclrtStreamWaitEvent";
@@ -330,14 +356,26 @@ uint32_t Event::id() const {
   return static_cast<uint32_t>(id);
 }
 
+namespace {
+
+[[noreturn]] void refuse_handle() {
+  base::fail(ACL_ERROR_RT_INVALID_HANDLE,
+             "the event handle is no live event: it was destroyed or is the handle of something "
+             "else");
+}
+
+}  // namespace
+
 base::Ref<Event> event_behind(void* handle) {
   auto event = base::handles().get<Event>(handle);
-  if (!event) {
-    base::fail(ACL_ERROR_RT_INVALID_HANDLE,
-               "the event handle is no live event: it was destroyed or is the handle of something "
-               "else");
-  }
+  if (!event) refuse_handle();
   return event;
+}
+
+Event& peek_event(const void* handle) {
+  auto* event = base::handles().peek<Event>(handle);
+  if (event == nullptr) refuse_handle();
+  return *event;
 }
 
 void set_wait_timeout_s(uint32_t timeout_s) {

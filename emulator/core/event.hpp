@@ -110,13 +110,17 @@ class Event : public base::Object {
   ~Event() override = default;
   bool waits_by_level() const;
   bool takes_id_at_creation() const;
+  bool record_now(Stream& stream);
+  bool nothing_to_wait_for(const Stream& stream) const;
   IdLease lease_for_record(Stream& stream) const;
   void check_recorded() const;
   int64_t time_ns() const;
 
   Device& device_;
+  IdPool& ids_;
   const EventKind kind_;
   const uint32_t flags_;
+  const bool takes_id_per_record_;
   base::Ref<EventState> state_;
   IdLease lease_;                 // kFlag
   std::atomic<int32_t> last_id_;  // -1: none
@@ -127,6 +131,8 @@ class Event : public base::Object {
 
 // The event behind a handle; raises 107017.
 base::Ref<Event> event_behind(void* handle);
+// The same without a reference, inside a base::Peek.
+Event& peek_event(const void* handle);
 
 // Limit for waits of aclrtStreamWaitEvent issued from now on; 0 = none.
 void set_wait_timeout_s(uint32_t timeout_s);

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <string>
 
+#include "base/handle.hpp"
 #include "base/mutex.hpp"
 #include "clock/clock.hpp"
 #include "core/host_queue.hpp"
@@ -22,8 +23,12 @@ class Executor {
 
   // Queues a task; blocks while the stream is full. Raises 107017 when the stream was shut down,
   // 107023 while it is being aborted, the first failure when its context stopped. Gives the
-  // scheduler's answer.
+  // scheduler's answer. The caller may be inside a base::Peek, see hold().
   virtual Admission submit(StreamState& stream, Task&& task) = 0;
+
+  // Records the event at once when nothing is under way on the stream. False: submit it. Raises
+  // like submit().
+  virtual bool record_now(StreamState& /*stream*/, EventState& /*event*/) { return false; }
 
   // Waits until `finished` of the stream has reached the number; false when the deadline passed.
   virtual bool wait_finished(StreamState& stream, uint64_t number, int64_t deadline_ns) = 0;
@@ -83,6 +88,12 @@ class Executor {
 
   // With the lock held: why the stream takes no task; returns when it takes them.
   static void refuse_if_closed(const StreamState& stream);
+  // Before a wait: turns what the caller has by a base::Peek into a reference.
+  static base::Ref<const base::Counted> hold(const StreamState& stream) {
+    base::Ref<const base::Counted> held(stream.owner);
+    base::Peek::end();
+    return held;
+  }
   static std::string describe_locked(const StreamState& stream);
   // Without the lock: runs the body of the stream's current task and tells the exception callbacks
   // of a failure.

@@ -2,6 +2,7 @@
 // Owns: which numbers are taken. Must never: block; who waits for a number asks again.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <mutex>
 #include <utility>
@@ -13,23 +14,27 @@ namespace ascendrt::core {
 
 class IdPool {
  public:
-  explicit IdPool(uint32_t limit) : limit_(limit) {}
+  explicit IdPool(uint32_t limit) : limit_(limit) { publish(); }
 
   // -1 when all are taken.
   int32_t take() {
     const std::lock_guard lock(mutex_);
+    const int32_t id = first_.load(std::memory_order_relaxed);
     if (!free_.empty()) {
-      const uint32_t id = free_.back();
       free_.pop_back();
-      return static_cast<int32_t>(id);
+    } else if (next_ < limit_) {
+      ++next_;
     }
-    if (next_ == limit_) return -1;
-    return static_cast<int32_t>(next_++);
+    publish();
+    return id;
   }
   void give(int32_t id) {
     const std::lock_guard lock(mutex_);
-    free_.push_back(static_cast<uint32_t>(id));
+    free_.push_back(id);
+    publish();
   }
+  // What take() would give, for who gives it back at once.
+  int32_t glance() const { return first_.load(std::memory_order_relaxed); }
   uint32_t limit() const { return limit_; }
   uint32_t available() const {
     const std::lock_guard lock(mutex_);
@@ -37,10 +42,17 @@ class IdPool {
   }
 
  private:
+  void publish() {
+    int32_t first = next_ < limit_ ? static_cast<int32_t>(next_) : -1;
+    if (!free_.empty()) first = free_.back();
+    first_.store(first, std::memory_order_relaxed);
+  }
+
   const uint32_t limit_;
+  std::atomic<int32_t> first_{0};
   mutable base::RankedMutex mutex_{base::Rank::kLeaf};
   uint32_t next_ = 0;
-  std::vector<uint32_t> free_;
+  std::vector<int32_t> free_;
 };
 
 // A taken number; given back when it goes.

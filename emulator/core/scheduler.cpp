@@ -99,9 +99,11 @@ Admission Scheduler::submit(StreamState& stream, Task& task, int64_t now_ns) {
     }
     if (admission != Admission::kAccepted) return admission;
   }
-  const uint64_t in_flight = stream.submitted.load(std::memory_order_relaxed) -
-                             stream.finished.load(std::memory_order_relaxed);
-  if (in_flight >= stream.depth) return Admission::kFull;
+  const uint64_t submitted = stream.submitted.load(std::memory_order_relaxed);
+  if (submitted >= stream.full_at) {
+    stream.full_at = stream.finished.load(std::memory_order_relaxed) + stream.depth;
+    if (submitted >= stream.full_at) return Admission::kFull;
+  }
   count_in(stream, task);
   task.timing.release_ns = std::max(task.timing.release_ns, stream.behind);
   if (task.kind == TaskKind::kReplay) issue(static_cast<GraphRun&>(*task.extra));
@@ -109,6 +111,27 @@ Admission Scheduler::submit(StreamState& stream, Task& task, int64_t now_ns) {
   advance(stream, now_ns);
   settle(now_ns);
   return Admission::kAccepted;
+}
+
+// The event's gate serves again when nobody else knows it: it is open then, and stays open.
+bool Scheduler::record_now(StreamState& stream, EventState& event, int64_t now_ns) {
+  if (stream.phase != Phase::kIdle || event.rule == WaitRule::kLevel || stream.resume > now_ns ||
+      !event.gate || event.gate->shared() || !event.gate->open) {
+    return false;
+  }
+  const uint64_t number = stream.submitted.load(std::memory_order_relaxed) + 1;
+  stream.submitted.store(number, std::memory_order_relaxed);
+  stream.finished.store(number, std::memory_order_release);
+  tell_waiters(stream);
+  const uint64_t record = event.latest.load(std::memory_order_relaxed) + 1;
+  event.last_stream = stream.serial;
+  event.gate->opened_ns = now_ns;
+  event.time_ns.store(now_ns, std::memory_order_relaxed);
+  // Both as for a task: a query that sees the number sees an older `done`, or this one.
+  event.latest.store(record, std::memory_order_release);
+  event.done.store(record, std::memory_order_release);
+  if (event.waiters > 0) effects_.awaited = true;
+  return true;
 }
 
 // ---- the turn of a task

@@ -67,12 +67,10 @@ struct StreamState {
   base::Ref<FailureDomain> domain;
   // Totals; read without the lock. All submitted are finished = the stream is idle.
   std::atomic<uint64_t> submitted{0};
-  std::atomic<uint64_t> finished{0};  // release: what the tasks wrote is visible to who reads it
+  uint64_t full_at = 0;               // no need to look at `finished` before so many are submitted
   std::atomic<bool> refusing{false};  // shut down, aborting or stopped by a failure
   bool closed = false;
   bool aborting = false;
-  // Least `finished` that a sleeping host thread waits for. Written under the lock.
-  std::atomic<uint64_t> wanted{kNobodyWaits};
   std::atomic<base::Code> error{0};  // first failure not delivered yet; written before `finished`
   std::string error_text;
 
@@ -82,8 +80,9 @@ struct StreamState {
   const Task& current() const { return queue.front(); }
   // See Note [Batches].
   uint32_t claimed = 0;
-  uint32_t counted = 0;  // of them, counted as finished; belongs to who runs them
   std::atomic<bool> interrupted{false};
+  // Least `finished` that a sleeping host thread waits for. Written under the lock.
+  std::atomic<uint64_t> wanted{kNobodyWaits};
   base::Ref<const base::Counted> self;
   Lane* lane = nullptr;  // while ready or running
   StreamState* previous = nullptr;
@@ -94,6 +93,10 @@ struct StreamState {
   // Modelled: the event that let the stream go on needs time to arrive. Nothing starts before.
   int64_t resume = 0;
   int64_t behind = 0;  // the same for what is submitted from now on
+
+  // In a cache line of their own: who runs a batch writes them at each task.
+  alignas(64) std::atomic<uint64_t> finished{0};  // what the tasks wrote is visible to who reads it
+  uint32_t counted = 0;                           // of the claimed tasks, counted as finished
 };
 
 // One engine of one device.
@@ -120,6 +123,9 @@ class Scheduler {
   // Queues a task; moved from only when accepted. Bookkeeping tasks (record, wait, reset) whose
   // turn it is are done at once.
   Admission submit(StreamState& stream, Task& task, int64_t now_ns);
+
+  // Records the event on an idle stream, in a few steps. False when that takes a task.
+  bool record_now(StreamState& stream, EventState& event, int64_t now_ns);
 
   // Hands out the next task that an engine is free for, the most urgent stream first: it is
   // stream->current(), first of `claimed` (at most limit) ones. Null when there is none.

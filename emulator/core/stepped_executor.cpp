@@ -458,6 +458,7 @@ Admission SteppedExecutor::submit(StreamState& stream, Task&& task) {
         return admission;
       }
     }
+    const auto held = hold(stream);
     wait(
         [&] {
           return stream.refusing.load(std::memory_order_acquire) ||

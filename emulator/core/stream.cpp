@@ -129,7 +129,7 @@ void Stream::submit(Engine engine, const char* name, TaskBody body, const Load& 
   enqueue(std::move(task));
 }
 
-bool Stream::enqueue(Task task) {
+bool Stream::enqueue(Task&& task) {
   if (recording() != nullptr && record_task(*this, task)) return true;
   return executor().submit(*state_, std::move(task)) != Admission::kNeverRecorded;
 }
@@ -209,43 +209,67 @@ void Stream::set_failure_mode(uint64_t mode) {
   executor().stop_on_failure(*state_);
 }
 
-base::Ref<Stream> stream_behind(void* handle) {
-  if (handle == nullptr) return nullptr;
-  auto stream = base::handles().get<Stream>(handle);
-  if (!stream) {
-    base::fail(ACL_ERROR_RT_INVALID_HANDLE,
-               "the stream handle is no live stream: it was destroyed, its device was reset, or it "
-               "is the handle of something else");
-  }
-  return stream;
+namespace {
+
+[[noreturn]] void refuse_handle() {
+  base::fail(ACL_ERROR_RT_INVALID_HANDLE,
+             "the stream handle is no live stream: it was destroyed, its device was reset, or it "
+             "is the handle of something else");
 }
 
-namespace {
+[[noreturn]] void refuse_teardown() {
+  base::fail(ACL_ERROR_RT_CONTEXT_NULL, "the current context is being torn down");
+}
 
 base::Ref<Stream> default_stream_of(const Context& context) {
   auto stream = context.default_stream();
-  if (!stream) {
-    base::fail(ACL_ERROR_RT_CONTEXT_NULL, "the current context is being torn down");
-  }
+  if (!stream) refuse_teardown();
   return stream;
+}
+
+void check_owner(const Stream& stream, const Context& context) {
+  if (&stream.context() == &context) return;
+  base::fail(ACL_ERROR_RT_STREAM_CONTEXT,
+             "stream " + std::to_string(stream.id()) + " belongs to context " +
+                 std::to_string(stream.context().id()) + " of device " +
+                 std::to_string(stream.context().device().index()) +
+                 ", but the calling thread's current context is " + std::to_string(context.id()) +
+                 " of device " + std::to_string(context.device().index()) +
+                 "; call aclrtSetCurrentContext (or aclrtSetDevice) first");
 }
 
 }  // namespace
 
+base::Ref<Stream> stream_behind(void* handle) {
+  if (handle == nullptr) return nullptr;
+  auto stream = base::handles().get<Stream>(handle);
+  if (!stream) refuse_handle();
+  return stream;
+}
+
 base::Ref<Stream> in_current_context(const base::Ref<Stream>& stream) {
   const auto context = current_context();
   if (!stream) return default_stream_of(*context);
-  if (&stream->context() != context.get()) {
-    base::fail(ACL_ERROR_RT_STREAM_CONTEXT,
-               "stream " + std::to_string(stream->id()) + " belongs to context " +
-                   std::to_string(stream->context().id()) + " of device " +
-                   std::to_string(stream->context().device().index()) +
-                   ", but the calling thread's current context is " +
-                   std::to_string(context->id()) + " of device " +
-                   std::to_string(context->device().index()) +
-                   "; call aclrtSetCurrentContext (or aclrtSetDevice) first");
-  }
+  check_owner(*stream, *context);
   return stream;
+}
+
+Stream* peek_stream(const void* handle) {
+  if (handle == nullptr) return nullptr;
+  auto* stream = base::handles().peek<Stream>(handle);
+  if (stream == nullptr) refuse_handle();
+  return stream;
+}
+
+Stream& peek_in_current_context(Stream* stream) {
+  const Context& context = borrow_current_context();
+  if (stream == nullptr) {
+    stream = context.peek_default_stream();
+    if (stream == nullptr) refuse_teardown();
+    return *stream;
+  }
+  check_owner(*stream, context);
+  return *stream;
 }
 
 base::Ref<Stream> resolve_stream(void* handle) {

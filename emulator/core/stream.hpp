@@ -108,7 +108,7 @@ class Stream : public base::Object {
 
   // Every task comes in here: it is recorded, or goes to the executor. False: it is a wait for an
   // event that was never recorded.
-  bool enqueue(Task task);
+  bool enqueue(Task&& task);
 
   StreamState& state() const { return *state_; }
   // Which thread serves the callbacks; guarded by the registry in callback.cpp.
@@ -143,6 +143,10 @@ base::Ref<Stream> resolve_stream_of_current(void* handle);
 base::Ref<Stream> stream_behind(void* handle);
 // The stream, or the default stream for null. Raises 107002, 107003.
 base::Ref<Stream> in_current_context(const base::Ref<Stream>& stream);
+
+// The same two without references, inside a base::Peek.
+Stream* peek_stream(const void* handle);
+Stream& peek_in_current_context(Stream* stream);
 
 // Waits for every stream of the current context, the default one last, and raises the first
 // failure. timeout_ms as for Stream::synchronize; 507046 when it has passed. Streams that only the

@@ -3,6 +3,7 @@
 // driver's lock. Must never: run anything.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -11,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/cpu.hpp"
 #include "base/ref.hpp"
 #include "core/host_queue.hpp"
 #include "core/id_pool.hpp"
@@ -74,19 +76,20 @@ struct Timing {
   const char* label = nullptr;  // name of the operator, lives as long as the process
 };
 
+// What a body needs stands in front: the processor that runs it fetches no more.
 struct Task {
   TaskKind kind = TaskKind::kBody;
   Engine engine = Engine::kNone;
   const char* name = "";
   uint32_t id = 0;         // number within the stream
   uint32_t thread_id = 0;  // of the submitting thread
-  int64_t timeout_ns = 0;  // kWait, kWatch: limit from the moment it reaches the head; 0 = none
-  uint64_t record = 0;     // kRecord: its number
   base::Ref<EventState> event;
   base::Ref<Gate> gate;
   base::Ref<HostQueue> host;
   base::Ref<base::Counted> extra;  // kReplay: GraphRun, kWatch: Watch
   TaskBody body;
+  int64_t timeout_ns = 0;  // kWait, kWatch: limit from the moment it reaches the head; 0 = none
+  uint64_t record = 0;     // kRecord: its number
   Timing timing;
 };
 
@@ -117,6 +120,8 @@ class TaskQueue {
     if (tail_ == nullptr || end_ == kBlock) extend();
     new (&tail_->slots[end_++].task) Task(std::move(task));
     ++size_;
+    // Another processor ran the task that was in this slot before.
+    base::prefetch_for_write(&tail_->slots[std::min(end_ + kAhead, kBlock - 1)]);
   }
   void pop() {
     front().~Task();
@@ -146,6 +151,7 @@ class TaskQueue {
  private:
   static constexpr size_t kBlock = 32;
   static constexpr size_t kSpares = 4;
+  static constexpr size_t kAhead = 4;
   union Slot {
     Slot() {}   // NOLINT(modernize-use-equals-default): the queue makes and ends the task
     ~Slot() {}  // NOLINT(modernize-use-equals-default)
@@ -181,7 +187,8 @@ class TaskQueue {
 
   Block* head_ = nullptr;
   size_t first_ = 0;  // of the head task in its block
-  Block* tail_ = nullptr;
+  // What a push changes lies apart from what the runner of the head tasks reads.
+  alignas(base::kCacheLine) Block* tail_ = nullptr;
   size_t end_ = 0;  // behind the last task in its block
   size_t size_ = 0;
   Block* spare_ = nullptr;

@@ -7,8 +7,10 @@
 #include <utility>
 #include <vector>
 
+#include "base/cpu.hpp"
 #include "core/context.hpp"
 #include "core/host_clock.hpp"
+#include "core/runtime.hpp"
 #include "memory/memory.hpp"
 
 namespace ascendrt::core {
@@ -18,7 +20,7 @@ namespace {
 // Destructors of static objects call the runtime after the thread-local objects of the main thread
 // are gone. So the state is reached through a plain pointer, the main thread's state is never
 // destroyed, and a thread that calls after its own clean-up gets a new state that stays.
-thread_local ThreadState* t_state = nullptr;
+ART_FAST_THREAD_LOCAL ThreadState* t_state = nullptr;
 thread_local bool t_registered = false;
 
 struct Cleaner {
@@ -67,6 +69,7 @@ void ThreadState::set_explicit(const base::Ref<Context>& context) {
 void ThreadState::set_device(int32_t device_index) {
   set_explicit(nullptr);
   device_slot = device_index;
+  device = &runtime().physical_device(device_index);
 }
 
 ThreadState& thread_state() { return t_state != nullptr ? *t_state : make_state(); }

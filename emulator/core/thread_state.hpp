@@ -12,6 +12,7 @@
 namespace ascendrt::core {
 
 class Context;
+class Device;
 struct HostThread;  // core/host_clock.hpp
 
 inline constexpr int32_t kNoDevice = -1;
@@ -32,6 +33,7 @@ struct ThreadState {
 
   base::Ref<Context> explicit_context;
   int32_t device_slot = kNoDevice;    // physical device index
+  Device* device = nullptr;           // the same, while there is one
   bool default_device_taken = false;  // this thread already holds its reference of the JSON default
   base::Ref<HostThread> host;         // its clock, when time is modelled
   int32_t capture_mode = 0;           // aclmdlRICaptureThreadExchangeMode

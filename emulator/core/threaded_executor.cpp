@@ -53,14 +53,18 @@ void block_signals(sigset_t& previous) {
 // Holds the lock; at its end carries out what the scheduler owes, without the lock.
 class ThreadedExecutor::Section {
  public:
-  explicit Section(ThreadedExecutor& executor) : executor_(executor), lock_(executor.mutex_) {}
+  explicit Section(ThreadedExecutor& executor)
+      : Section(executor, std::unique_lock(executor.mutex_)) {}
+  Section(ThreadedExecutor& executor, std::unique_lock<base::RankedMutex> lock)
+      : executor_(executor), lock_(std::move(lock)) {}
   Section(const Section&) = delete;
   Section& operator=(const Section&) = delete;
   ~Section() {
     executor_.publish();
+    Scheduler& scheduler = executor_.scheduler_;
     const uint32_t wakes = executor_.wakes_owed();
-    if (wakes == 0 && !executor_.scheduler_.effects().any() && executor_.started_) return;
-    carry_out(wakes);
+    const bool settled = executor_.started_ || scheduler.runnable() == 0;
+    if (wakes > 0 || !settled || scheduler.effects().any()) carry_out(wakes);
   }
 
   std::unique_lock<base::RankedMutex>& lock() { return lock_; }
@@ -142,43 +146,43 @@ void ThreadedExecutor::publish() {
 }
 
 void ThreadedExecutor::work() {
-  while (StreamState* stream = next_for_worker()) {
-    while (stream != nullptr) stream = run(*stream, Then::kTake);
+  StreamState* stream = nullptr;
+  {
+    const Section section(*this);
+    stream = take_or_look_out(Then::kTake);
   }
-}
-
-// With the lock held.
-StreamState* ThreadedExecutor::take_for_worker() {
-  if (scheduler_.next_deadline() != kNoDeadline) scheduler_.expire(clock::now_ns());
-  if (stopping_.load(std::memory_order_relaxed)) return nullptr;
-  StreamState* stream = scheduler_.take(kBatch);
-  if (stream != nullptr) ++takes_;
-  return stream;
-}
-
-// Null when the worker has to end.
-StreamState* ThreadedExecutor::next_for_worker() {
-  bool patient = false;
   while (true) {
-    {
-      const Section section(*this);
-      StreamState* stream = patient ? nullptr : take_for_worker();
-      if (stream != nullptr) return stream;
-      if (stopping_.load(std::memory_order_relaxed)) {
-        workers_.fetch_sub(1, std::memory_order_relaxed);
-        progress_.notify_all();
-        return nullptr;
-      }
-      ++polling_;
+    if (stream != nullptr) {
+      stream = run(*stream, Then::kTake);
+      continue;
     }
     poll_for_work();
     Section section(*this);
     --polling_;
-    patient = false;
-    if (scheduler_.runnable() > 0 || stopping_.load(std::memory_order_relaxed)) continue;
-    sleep_until_woken(section.lock());
-    patient = takes_ != takes_at_wake_;  // whoever caused the wake runs its tasks itself
+    if (stopping_.load(std::memory_order_relaxed)) {
+      workers_.fetch_sub(1, std::memory_order_relaxed);
+      progress_.notify_all();
+      return;
+    }
+    Then then = Then::kTake;
+    if (scheduler_.runnable() == 0) {
+      sleep_until_woken(section.lock());
+      // Whoever caused the wake may run its tasks itself.
+      if (takes_ != takes_at_wake_) then = Then::kLookOut;
+    }
+    stream = take_or_look_out(then);
   }
+}
+
+// With the lock held, by a worker: null when it is counted among those that look out for work.
+StreamState* ThreadedExecutor::take_or_look_out(Then then) {
+  if (scheduler_.next_deadline() != kNoDeadline) scheduler_.expire(clock::now_ns());
+  StreamState* stream = nullptr;
+  if (then == Then::kTake && !stopping_.load(std::memory_order_relaxed)) {
+    stream = scheduler_.take(kBatch);
+  }
+  ++(stream != nullptr ? takes_ : polling_);
+  return stream;
 }
 
 // Returns when there is something to take, or when it is time to sleep.
@@ -215,6 +219,7 @@ void ThreadedExecutor::sleep_until_woken(std::unique_lock<base::RankedMutex>& lo
 
 // Runs what was taken of the stream.
 StreamState* ThreadedExecutor::run(StreamState& stream, Then then) {
+  const int64_t begin = then == Then::kTake ? clock::now_ns() : 0;
   Outcome outcome;
   uint32_t done = 0;
   for (Task* task = &stream.current(); task != nullptr;) {
@@ -233,6 +238,11 @@ StreamState* ThreadedExecutor::run(StreamState& stream, Then then) {
     const bool over = outcome.code != 0 || stopping_.load(std::memory_order_relaxed);
     task = over ? nullptr : Scheduler::goes_on(stream, done);
   }
+  // Tiny tasks of a host thread that submits more: better to let some gather than to meet it at the
+  // lock for each.
+  if (then == Then::kTake && done < kBatch && clock::now_ns() - begin < kPatienceNs) {
+    then = Then::kLookOut;
+  }
   return complete(stream, std::move(outcome), done, then);
 }
 
@@ -242,7 +252,7 @@ StreamState* ThreadedExecutor::complete(StreamState& stream, Outcome outcome, ui
   // Only what comes after these tasks, and failures, ask for the time.
   const bool timed = outcome.code != 0 || stream.queue.size() != done || stream.track != nullptr;
   scheduler_.complete(stream, std::move(outcome), timed ? clock::now_ns() : 0, done);
-  return then == Then::kTake ? take_for_worker() : nullptr;
+  return then == Then::kReturn ? nullptr : take_or_look_out(then);
 }
 
 // ---- submission
@@ -257,6 +267,7 @@ Admission ThreadedExecutor::submit(StreamState& stream, Task&& task) {
       const Admission admission = scheduler_.submit(stream, task, timed ? clock::now_ns() : 0);
       if (admission != Admission::kFull) return admission;
     }
+    const auto held = hold(stream);
     wait(
         [&] {
           return stream.refusing.load(std::memory_order_acquire) ||
@@ -266,6 +277,15 @@ Admission ThreadedExecutor::submit(StreamState& stream, Task&& task) {
         },
         {&stream, nullptr, 0}, clock::kForever);
   }
+}
+
+bool ThreadedExecutor::record_now(StreamState& stream, EventState& event) {
+  const int64_t now = clock::now_ns();
+  std::unique_lock lock(mutex_);
+  refuse_if_closed(stream);
+  if (!scheduler_.record_now(stream, event, now)) return false;
+  if (scheduler_.effects().awaited) Section(*this, std::move(lock));  // nothing else is owed
+  return true;
 }
 
 // ---- waits of host threads

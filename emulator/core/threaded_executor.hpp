@@ -36,6 +36,7 @@ class ThreadedExecutor final : public Executor {
   void attach(StreamState& stream) override;
   void detach(StreamState& stream) override;
   Admission submit(StreamState& stream, Task&& task) override;
+  bool record_now(StreamState& stream, EventState& event) override;
   bool wait_finished(StreamState& stream, uint64_t number, int64_t deadline_ns) override;
   bool wait_recorded(EventState& event, uint64_t record, int64_t deadline_ns) override;
   void close(StreamState& stream) override;
@@ -64,14 +65,14 @@ class ThreadedExecutor final : public Executor {
     uint64_t number = 0;  // of tasks finished; less does not wake the thread
   };
 
-  enum class Then : uint8_t { kReturn, kTake };  // what follows the end of tasks: kTake for workers
+  // What follows the end of tasks; the latter two are for workers.
+  enum class Then : uint8_t { kReturn, kTake, kLookOut };
 
   void start_workers();
   void work();
-  StreamState* take_for_worker();
+  StreamState* take_or_look_out(Then then);
   void poll_for_work() const;
   void publish();
-  StreamState* next_for_worker();
   void sleep_until_woken(std::unique_lock<base::RankedMutex>& lock);
   uint32_t wakes_owed() const;
 
