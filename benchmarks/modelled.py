@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 PROGRAMS = Path(__file__).parent / "programs"
 WIDTH = 64
@@ -43,7 +44,6 @@ def build(name: str, folder: Path) -> Path:
 def kernel(folder: Path, name: str) -> Path:
     """Make a model of one operator of this name: answer[i] = 3 * question[(i + 1) % WIDTH]."""
     import numpy as np
-    import onnx
     from onnx import TensorProto, helper, numpy_helper
 
     weight = np.zeros((WIDTH, WIDTH), np.float32)
@@ -54,8 +54,17 @@ def kernel(folder: Path, name: str) -> Path:
     graph = helper.make_graph(
         [node], name, vector[:1], vector[1:], [numpy_helper.from_array(weight, "w")]
     )
+    return convert(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), folder, name
+    )
+
+
+def convert(model: Any, folder: Path, name: str) -> Path:
+    """Write an ONNX model as <name>.om."""
+    import onnx
+
     source = folder / f"{name}.onnx"
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), source)
+    onnx.save(model, source)
     target = source.with_suffix(".om")
     command = [sys.executable, "-m", "ascendrt", "om", "convert", str(source), "-o", str(target)]
     subprocess.run(command, check=True, timeout=60, stdout=subprocess.DEVNULL)
