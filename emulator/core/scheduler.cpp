@@ -95,7 +95,7 @@ Admission Scheduler::submit(StreamState& stream, Task& task, int64_t now_ns) {
   if (task.kind == TaskKind::kWait) {
     const Admission admission = admit_wait(stream, task);
     if (admission == Admission::kNotNeeded && task.gate && task.gate->open) {
-      stream.behind = std::max(stream.behind, arrival_of(*task.gate));
+      stream.behind = std::max(stream.behind, pass(*task.gate));
     }
     if (admission != Admission::kAccepted) return admission;
   }
@@ -142,6 +142,7 @@ bool Scheduler::start(StreamState& stream, Task& task, int64_t now_ns) {
   switch (task.kind) {
     case TaskKind::kRecord:
       mark_recorded(stream, task, now_ns);
+      task.gate->opened_by = stream.serial;
       open(*task.gate, now_ns);
       return true;
     case TaskKind::kReset:
@@ -149,7 +150,7 @@ bool Scheduler::start(StreamState& stream, Task& task, int64_t now_ns) {
       return true;
     case TaskKind::kWait:
       if (task.gate->open) {
-        stream.resume = std::max(stream.resume, arrival_of(*task.gate));
+        stream.resume = std::max(stream.resume, pass(*task.gate));
         leave_wait(task);
         return true;
       }
@@ -225,8 +226,9 @@ void Scheduler::release(int64_t now_ns) {
   }
 }
 
-// When what waits for the gate may go on; 0 in real time.
-int64_t Scheduler::arrival_of(const Gate& gate) const {
+// A wait for the gate is over. When what follows may go on; 0 in real time.
+int64_t Scheduler::pass(const Gate& gate) {
+  if (lifted_) passed_.push_back(gate.opened_by);
   return event_latency_ns_ > 0 ? gate.opened_ns + event_latency_ns_ : 0;
 }
 
@@ -235,6 +237,7 @@ int64_t Scheduler::next_release() const {
 }
 
 void Scheduler::lift_limits() {
+  lifted_ = true;
   for (auto& lanes : devices_) {
     for (Lane& lane : lanes) lane.limit = kUnlimited;
   }
@@ -269,7 +272,7 @@ void Scheduler::open(Gate& gate, int64_t now_ns) {
   gate.opened_ns = now_ns;
   for (StreamState* stream : gate.waiters) {
     unpark(*stream);
-    stream->resume = std::max(stream->resume, arrival_of(gate));
+    stream->resume = std::max(stream->resume, pass(gate));
     leave_wait(stream->current());
     leave(*stream);
     unsettled_.push_back(stream);

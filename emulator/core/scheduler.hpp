@@ -152,6 +152,14 @@ class Scheduler {
   int64_t next_release() const;
   // The driver counts engines itself: take() hands out every task whose turn it is.
   void lift_limits();
+  // Serials of streams whose records let others go on, since the driver emptied it last. Kept with
+  // lifted limits only.
+  std::vector<uint64_t>& passed() { return passed_; }
+  // A failure of a task that was completed already.
+  void fail_late(StreamState& stream, Outcome outcome, int64_t now_ns) {
+    fail(stream, std::move(outcome), now_ns);
+    settle(now_ns);
+  }
   // From the record of an event to what waits for it.
   void set_event_latency(int64_t latency_ns) { event_latency_ns_ = latency_ns; }
 
@@ -189,7 +197,7 @@ class Scheduler {
   void settle(int64_t now_ns);
 
   bool delay(StreamState& stream, Task& task, int64_t now_ns);
-  int64_t arrival_of(const Gate& gate) const;
+  int64_t pass(const Gate& gate);
   void park(StreamState& stream, int64_t now_ns);
   void limit_wait(StreamState& stream, int64_t now_ns);
   void unpark(StreamState& stream);
@@ -231,6 +239,8 @@ class Scheduler {
   std::map<std::pair<int64_t, uint64_t>, StreamState*> releases_;  // by time and order
   uint64_t step_order_ = uint64_t{1} << 63;                        // of tasks that replays make
   int64_t event_latency_ns_ = 0;
+  bool lifted_ = false;
+  std::vector<uint64_t> passed_;
   uint32_t runnable_ = 0;
   size_t next_lane_ = 0;
   Effects effects_;

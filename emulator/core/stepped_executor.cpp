@@ -192,6 +192,7 @@ bool SteppedExecutor::wait(Done done, int64_t deadline_ns, double cost_us) {
   change(thread, HostThread::State::kBlocked);
   settle_waiters();
   while (!waiter.over) step_or_wait(section.lock(), waiter.over);
+  run_all_late(section.lock());
   std::erase(waiters_, &waiter);
   change(thread, before);
   return done();
@@ -201,6 +202,7 @@ bool SteppedExecutor::wait(Done done, int64_t deadline_ns, double cost_us) {
 void SteppedExecutor::catch_up(Lock& lock, HostThread& thread) {
   const base::NoCancel uncancelled;
   while (stepping_ || next_event() <= thread.t_ns) step_or_wait(lock, false);
+  run_all_late(lock);
 }
 
 // Makes one step, or waits for what keeps the clock from the next one.
@@ -212,6 +214,7 @@ void SteppedExecutor::step_or_wait(Lock& lock, const bool& over) {
     const int64_t real = clock::now_ns();
     bool gone = false;
     bool may = next <= limit(real, wake, gone) && next != kNoEvent;
+    if (next == kNoEvent) run_all_late(lock);
     // Only a time limit is left while a thread is outside: it gets the time to come back.
     const bool device_idle =
         scheduler_.runnable() == 0 && running_.empty() && scheduler_.next_release() == kNoDeadline;
@@ -337,7 +340,11 @@ bool SteppedExecutor::end_one(Lock& lock) {
   if (running_.empty() || running_.begin()->first.first > now_ns_) return false;
   auto node = running_.extract(running_.begin());
   Running& ended = node.mapped();
-  if (!ended.body_done) ended.outcome = run_body(lock, *ended.stream);
+  if (!ended.body_done && body_moment(*ended.stream) == Moment::kLate) {
+    keep_for_later(lock, *ended.stream);
+  } else if (!ended.body_done) {
+    ended.outcome = run_body(lock, *ended.stream);
+  }
   finish(std::move(ended), node.key().first);
   return true;
 }
@@ -411,13 +418,67 @@ void SteppedExecutor::start(Lock& lock, EngineState& engine, size_t index) {
                       .emplace(std::pair(now_ns_ + timing.duration_ns, order_++),
                                Running{&stream, &engine, now_ns_, false, {}})
                       .first->second;
-  const uint64_t draw = base::random_at(settings_.seed ^ stream.serial << 32U, stream.current().id);
-  if ((draw & 1) != 0) return;  // runs at the end
+  if (body_moment(stream) != Moment::kStart) return;
   slot.outcome = run_body(lock, stream);
   slot.body_done = true;
 }
 
+// Drawn once per task. A copy that a host thread waits for has no time to be late; what stops its
+// context with a failure has to fail in time.
+SteppedExecutor::Moment SteppedExecutor::body_moment(const StreamState& stream) const {
+  const uint64_t draw = base::random_at(settings_.seed ^ stream.serial << 32U, stream.current().id);
+  const bool may_be_late = settings_.seeded && stream.id >= 0 && !stream.domain->stop_on_failure;
+  return static_cast<Moment>(draw % (may_be_late ? 3 : 2));
+}
+
+void SteppedExecutor::keep_for_later(Lock& lock, StreamState& stream) {
+  run_late(lock, nullptr);  // what this body has to follow
+  Late& late = late_[stream.serial];
+  late.stream = &stream;
+  late.owner = base::Ref<const base::Counted>(stream.owner);
+  Task& task = late.tasks.emplace_back();
+  task.name = stream.current().name;
+  task.id = stream.current().id;
+  task.thread_id = stream.current().thread_id;
+  task.body = std::move(stream.current().body);
+}
+
+// Runs what is due before the next body of the stream. The lock is given up meanwhile.
+void SteppedExecutor::run_late(Lock& lock, StreamState* stream) {
+  if (late_.empty()) return scheduler_.passed().clear();
+  std::vector<uint64_t> due = std::exchange(scheduler_.passed(), {});
+  if (stream != nullptr) due.push_back(stream->serial);
+  for (const uint64_t serial : due) {
+    const auto found = late_.find(serial);
+    if (found == late_.end()) continue;
+    Late late = std::move(found->second);
+    late_.erase(found);
+    for (Task& task : late.tasks) {
+      lock.unlock();
+      Outcome outcome = execute(*late.stream, task);
+      task.body = {};
+      lock.lock();
+      if (outcome.code != 0) scheduler_.fail_late(*late.stream, std::move(outcome), now_ns_);
+    }
+    scheduler_.effects().released.push_back(std::move(late.owner));
+  }
+}
+
+// Before a host thread learns anything.
+void SteppedExecutor::run_all_late(Lock& lock) {
+  while (stepping_ && !late_.empty())
+    changed_.wait_until(lock, clock::kForever, [&] { return !stepping_; });
+  if (late_.empty()) return;
+  stepping_ = true;
+  for (const auto& [serial, late] : late_) scheduler_.passed().push_back(serial);
+  run_late(lock, nullptr);
+  stepping_ = false;
+  ++version_;
+  changed_.notify_all();
+}
+
 Outcome SteppedExecutor::run_body(Lock& lock, StreamState& stream) {
+  run_late(lock, &stream);
   lock.unlock();
   Outcome outcome = execute(stream, stream.current());
   stream.current().body = {};  // what the task held is given back before it counts as done
@@ -595,12 +656,13 @@ void SteppedExecutor::run_item(HostItem item) {
   uint32_t depth = 0;
   int64_t start = 0;
   {
-    const Section section(*this);
+    Section section(*this);
     HostThread& thread = self();
     depth = std::exchange(thread.depth, 0);
     start = thread.t_ns;
     thread.t_ns += CostModel::to_ns(model_.row().host_callback_us);
     change(thread, HostThread::State::kOutside);
+    run_all_late(section.lock());
   }
   const auto back = [&](Outcome outcome) {
     if (item.blocked != nullptr) item.blocked->current().body = {};
@@ -707,6 +769,10 @@ void SteppedExecutor::tick() {
       continue;
     }
     ticker_idle_ = next == kNoEvent;
+    if (ticker_idle_ && !late_.empty()) {
+      run_all_late(lock);
+      continue;
+    }
     if (wake == clock::kForever) wake = real + settings_.grace_ns;
     tick_.wait_until(lock, ticker_idle_ ? clock::kForever : wake,
                      [&] { return stopping_ || (ticker_idle_ && next_event() != kNoEvent); });

@@ -26,7 +26,15 @@ namespace ascendrt::core {
 // clocks of all threads that are neither blocked in a wait nor have been outside the ABI (or stuck
 // in a call) for the grace time. There is no thread that simulates: whoever waits makes the steps,
 // one at a time; a ticker does when nobody waits and all have been outside for the grace time.
-// Bodies run in the step, at the start or the end of their interval as the seed has it.
+// Bodies run in the step, at the start or the end of their interval as the seed has it. With
+// ASCENDRT_SCHED_SEED set they may also run later, Note [Late bodies].
+
+// Note [Late bodies]
+// What keeps two tasks in order is their stream, an event or the host. Without one of these any
+// order is legal, also one that the modelled durations would never bring about; so that a missing
+// one shows, a body may run later than its task ends, as late as nobody can have seen it. It is
+// due before the next body of its stream, before the next body anywhere once a wait for a record of
+// its stream has passed, and before a host thread learns anything.
 class SteppedExecutor final : public Executor {
  public:
   SteppedExecutor(size_t devices, CostModel model, const TimeSettings& settings,
@@ -77,6 +85,12 @@ class SteppedExecutor final : public Executor {
     StreamState* stream = nullptr;
     int64_t ready_ns = 0;
   };
+  // Bodies of a stream that run later than their tasks, in order; Note [Late bodies].
+  struct Late {
+    StreamState* stream = nullptr;
+    base::Ref<const base::Counted> owner;  // keeps the stream
+    std::vector<Task> tasks;
+  };
   struct EngineState {
     uint32_t capacity = 1;
     uint32_t used = 0;
@@ -116,6 +130,11 @@ class SteppedExecutor final : public Executor {
   size_t choose(const EngineState& engine);
   void start(Lock& lock, EngineState& engine, size_t index);
   Outcome run_body(Lock& lock, StreamState& stream);
+  enum class Moment : uint8_t { kStart, kEnd, kLate };
+  Moment body_moment(const StreamState& stream) const;
+  void keep_for_later(Lock& lock, StreamState& stream);
+  void run_late(Lock& lock, StreamState* stream);
+  void run_all_late(Lock& lock);
   void finish(Running&& ended, int64_t end_ns);
   void run_item(HostItem item);
 
@@ -149,6 +168,7 @@ class SteppedExecutor final : public Executor {
   std::vector<std::pair<base::Ref<HostQueue>, int64_t>> arrivals_;
   std::vector<EngineState> engines_;  // by device and engine
   std::map<std::pair<int64_t, uint64_t>, Running> running_;
+  std::map<uint64_t, Late> late_;       // by serial of the stream
   std::vector<probe::TaskSpan> spans_;  // to be told once the lock is gone
 };
 

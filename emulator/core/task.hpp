@@ -28,6 +28,7 @@ struct Gate : base::Counted {
   // The stream whose queue holds the (latest) record that will open it; null when none is queued.
   StreamState* producer = nullptr;
   int64_t opened_ns = 0;
+  uint64_t opened_by = 0;      // serial of the stream of that record
   uint32_t pending_waits = 0;  // wait tasks queued on it
   IdLease lease;               // hardware event id, while the record or a wait is in flight
   std::vector<StreamState*> waiters;

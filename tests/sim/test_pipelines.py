@@ -31,12 +31,12 @@ def test_named_programs_paced(overlap: tuple[Path, Path], kind: str) -> None:
     timing = modelled.settings(modelled.NOTHING | named.TASKS)
     expected_ms = named.expected_ms(kind, 40)
     worst = []
-    for _ in range(3):  # other work on the machine holds a sleeper up now and then
+    for _ in range(5):  # other work on the machine holds a sleeper up now and then
         times_ms = named.times_ms(overlap[0], kind, 40, overlap[1], timing, clock="paced")
         worst.append(max(abs(each / expected_ms - 1) for each in times_ms))
         if worst[-1] <= PACED_TOLERANCE:
             return
-    pytest.fail(f"deviations of three runs: {worst}")
+    pytest.fail(f"deviations of all runs: {worst}")
 
 
 @pytest.mark.parametrize("seed", range(100))
