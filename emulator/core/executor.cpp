@@ -128,6 +128,89 @@ std::string Executor::describe_locked(const StreamState& stream) {
   return text;
 }
 
+// ---- streams
+
+void Executor::attach(StreamState& stream) {
+  with_scheduler([&](Scheduler& scheduler, int64_t) { scheduler.attach(stream); });
+}
+
+void Executor::detach(StreamState& stream) {
+  with_scheduler([&](Scheduler& scheduler, int64_t) { scheduler.detach(stream); });
+}
+
+void Executor::close(StreamState& stream) {
+  with_scheduler([&](Scheduler& scheduler, int64_t) {
+    stream.closed = true;
+    stream.refusing.store(true, std::memory_order_release);
+    scheduler.effects().awaited = true;
+  });
+}
+
+void Executor::set_aborting(StreamState& stream, bool aborting) {
+  with_scheduler([&](Scheduler& scheduler, int64_t) {
+    stream.aborting = aborting;
+    stream.refusing.store(aborting || stream.closed || stream.domain->error != 0,
+                          std::memory_order_release);
+    scheduler.effects().awaited = true;
+  });
+}
+
+void Executor::stop_on_failure(StreamState& stream) {
+  with_scheduler([&](Scheduler& scheduler, int64_t) { scheduler.stop_on_failure(stream); });
+}
+
+void Executor::set_priority(StreamState& stream, uint32_t priority) {
+  with_scheduler([&](Scheduler& scheduler, int64_t) { scheduler.set_priority(stream, priority); });
+}
+
+Outcome Executor::domain_failure(StreamState& stream) {
+  Outcome found;
+  with_scheduler([&](Scheduler&, int64_t) { found = {stream.domain->error, stream.domain->text}; });
+  return found;
+}
+
+Outcome Executor::take_failure(StreamState& stream) {
+  // Who has seen the tasks finish (acquire) sees their failures: without any, no lock is needed.
+  if (stream.error.load(std::memory_order_relaxed) == 0 &&
+      !stream.refusing.load(std::memory_order_acquire)) {
+    return {};
+  }
+  Outcome found;
+  with_scheduler([&](Scheduler&, int64_t) {
+    if (stream.domain->error != 0) {
+      found = {stream.domain->error, stream.domain->text};
+    } else {
+      found = {stream.error.exchange(0, std::memory_order_relaxed),
+               std::exchange(stream.error_text, {})};
+    }
+  });
+  return found;
+}
+
+base::Code Executor::peek_failure(StreamState& stream) {
+  const Outcome stopped = domain_failure(stream);
+  return stopped.code != 0 ? stopped.code : stream.error.load(std::memory_order_relaxed);
+}
+
+std::string Executor::describe(StreamState& stream) {
+  std::string text;
+  with_scheduler([&](Scheduler&, int64_t) { text = describe_locked(stream); });
+  return text;
+}
+
+void Executor::set_closed(HostQueue& queue, bool closed) {
+  with_scheduler([&](Scheduler&, int64_t) {
+    queue.closed = closed;
+    queue.arrived.notify_all();
+  });
+}
+
+bool Executor::has_items(HostQueue& queue) {
+  bool found = false;
+  with_scheduler([&](Scheduler&, int64_t) { found = !queue.items.empty(); });
+  return found;
+}
+
 void Executor::run_detached(HostItem& item) {
   try {
     item.detached();

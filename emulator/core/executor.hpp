@@ -18,8 +18,8 @@ namespace ascendrt::core {
 
 class Executor {
  public:
-  virtual void attach(StreamState& stream) = 0;
-  virtual void detach(StreamState& stream) = 0;
+  void attach(StreamState& stream);
+  void detach(StreamState& stream);
 
   // Queues a task; blocks while the stream is full. Raises 107017 when the stream was shut down,
   // 107023 while it is being aborted, the first failure when its context stopped. Gives the
@@ -36,28 +36,28 @@ class Executor {
   virtual bool wait_recorded(EventState& event, uint64_t record, int64_t deadline_ns) = 0;
 
   // No task is accepted any more; submitters that wait are refused.
-  virtual void close(StreamState& stream) = 0;
+  void close(StreamState& stream);
   // Refuses tasks with 107023 while on.
-  virtual void set_aborting(StreamState& stream, bool aborting) = 0;
+  void set_aborting(StreamState& stream, bool aborting);
   virtual void drop(StreamState& stream) = 0;
   // Waits until no engine runs a task of the stream. Host functions are not waited for.
   virtual bool wait_engines(StreamState& stream, int64_t deadline_ns) = 0;
-  virtual void stop_on_failure(StreamState& stream) = 0;
-  virtual void set_priority(StreamState& stream, uint32_t priority) = 0;
+  void stop_on_failure(StreamState& stream);
+  void set_priority(StreamState& stream, uint32_t priority);
 
   // The context's failure, else the stream's undelivered one; the latter is delivered by this. In
   // the text: which task failed and why. Code 0 when there is none.
-  virtual Outcome take_failure(StreamState& stream) = 0;
-  virtual Outcome domain_failure(StreamState& stream) = 0;
-  virtual base::Code peek_failure(StreamState& stream) = 0;
+  Outcome take_failure(StreamState& stream);
+  Outcome domain_failure(StreamState& stream);
+  base::Code peek_failure(StreamState& stream);
   // What the stream is doing, for texts.
-  virtual std::string describe(StreamState& stream) = 0;
+  std::string describe(StreamState& stream);
 
   // Runs the items that are in the queue, on this thread; waits for the first one. The number run:
   // 0 when the deadline passed or the queue was closed.
   virtual size_t serve(HostQueue& queue, int64_t deadline_ns) = 0;
-  virtual void set_closed(HostQueue& queue, bool closed) = 0;
-  virtual bool has_items(HostQueue& queue) = 0;
+  void set_closed(HostQueue& queue, bool closed);
+  bool has_items(HostQueue& queue);
 
   // Asks the watches in progress whether they are ready. To be called without any lock by who has
   // changed what may be watched in this process; a thread of its own looks for other changes.

@@ -1,60 +1,28 @@
 #include "core/stepped_executor.hpp"
 
-#include <pthread.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <csignal>
-#include <exception>
-#include <limits>
-#include <system_error>
-#include <thread>
+#include <utility>
 
-#include "base/error.hpp"
 #include "base/log.hpp"
 #include "base/rng.hpp"
 #include "base/thread_end.hpp"
 #include "core/exception_info.hpp"
-#include "core/runtime.hpp"
-#include "core/thread_state.hpp"
-#include "gen/abi.h"
 
 namespace ascendrt::core {
 namespace {
 
-constexpr int64_t kNoEvent = std::numeric_limits<int64_t>::max();
-constexpr int64_t kNsPerMs = 1'000'000;
 // A thread that works in a call for longer than this is taken to be stuck behind another one's.
 constexpr int64_t kStuckNs = 1'000'000'000;
 // With one host thread nothing but a look at memory outside of the ABI needs the clock to go on.
 constexpr int64_t kLoneFactor = 10;
-// Paced: what a host thread may lag behind before it counts as its own time.
-constexpr int64_t kPaceSlackNs = 10'000'000;
 // So many streams of one engine and moment are drawn from; with more the first ones are.
 constexpr size_t kMostDrawn = 64;
 
 std::atomic<SteppedExecutor*> g_stepped{nullptr};
 
-int64_t or_none(int64_t deadline_ns) { return deadline_ns == kNoDeadline ? kNoEvent : deadline_ns; }
-
 }  // namespace
-
-// Holds the lock; at its end carries out what is owed, without the lock.
-class SteppedExecutor::Section {
- public:
-  explicit Section(SteppedExecutor& executor) : executor_(executor), lock_(executor.mutex_) {}
-  Section(const Section&) = delete;
-  Section& operator=(const Section&) = delete;
-  ~Section() {
-    executor_.settle_waiters();
-    executor_.flush(lock_);
-  }
-  Lock& lock() { return lock_; }
-
- private:
-  SteppedExecutor& executor_;
-  Lock lock_;
-};
 
 SteppedExecutor::SteppedExecutor(size_t devices, CostModel model, const TimeSettings& settings,
                                  std::string soc_name)
@@ -78,89 +46,6 @@ SteppedExecutor::SteppedExecutor(size_t devices, CostModel model, const TimeSett
 }
 
 SteppedExecutor* stepped_executor() { return g_stepped.load(std::memory_order_acquire); }
-
-// ---- host threads
-
-// With the lock held.
-HostThread& SteppedExecutor::self() {
-  base::Ref<HostThread>& mine = thread_state().host;
-  if (!mine) {
-    mine = base::make_ref<HostThread>();
-    mine->number = numbers_++;
-    mine->t_ns = now_ns_;
-    mine->since_ns = clock::now_ns();
-    threads_.push_back(mine);
-  }
-  return *mine;
-}
-
-void SteppedExecutor::change(HostThread& thread, HostThread::State state) {
-  thread.state = state;
-  thread.since_ns = clock::now_ns();
-  ++version_;
-  if (!waiters_.empty() || stepping_) changed_.notify_all();
-}
-
-int64_t SteppedExecutor::real_elapsed_ns() const { return clock::now_ns() - origin_ns_; }
-
-void SteppedExecutor::enter(const char* name, const CallCost& cost) {
-  Section section(*this);
-  HostThread& thread = self();
-  if (thread.depth++ > 0) return;
-  if (thread.overtaken && now_ns_ > thread.t_ns) ++overtaken_;
-  thread.overtaken = false;
-  thread.t_ns = std::max(thread.t_ns, now_ns_);
-  if (settings_.mode == ClockMode::kPaced) {
-    const int64_t real = real_elapsed_ns();
-    if (real - thread.t_ns > kPaceSlackNs) thread.t_ns = real;
-  }
-  thread.call = name;
-  thread.call_ns = thread.t_ns;
-  thread.t_ns += CostModel::to_ns(cost.us);
-  change(thread, HostThread::State::kInside);
-  if (cost.looks) catch_up(section.lock(), thread);
-}
-
-void SteppedExecutor::leave() {
-  probe::CallSpan span;
-  {
-    const Section section(*this);
-    HostThread& thread = self();
-    if (--thread.depth > 0) return;
-    span = {thread.call, thread.number, thread.call_ns, thread.t_ns};
-    change(thread, HostThread::State::kOutside);
-  }
-  if (sink_ != nullptr) sink_->call(span);
-}
-
-void SteppedExecutor::charge(double us) {
-  const Section section(*this);
-  self().t_ns += CostModel::to_ns(us);
-}
-
-void SteppedExecutor::thread_ended(HostThread& thread) {
-  const Section section(*this);
-  thread.ended.store(true, std::memory_order_relaxed);
-  ++version_;
-  changed_.notify_all();
-}
-
-int64_t SteppedExecutor::host_now_ns() {
-  const Section section(*this);
-  return std::max(self().t_ns, now_ns_);
-}
-
-void SteppedExecutor::host_sleep_until(int64_t deadline_ns) {
-  wait([] { return false; }, deadline_ns, 0);
-}
-
-int64_t SteppedExecutor::deadline_after_ms(int64_t timeout_ms) {
-  if (timeout_ms < 0) return clock::kForever;
-  const Section section(*this);
-  const int64_t now = self().t_ns;
-  if (timeout_ms > (kNoEvent - 1 - now) / kNsPerMs) return clock::kForever;
-  return now + timeout_ms * kNsPerMs;
-}
 
 // ---- waits
 
@@ -224,10 +109,7 @@ void SteppedExecutor::step_or_wait(Lock& lock, const bool& over) {
     }
     if (may) {
       if (gone && device_idle) jumped_ns_ = real;
-      note_overtaken(next);
-      step(lock, next);
-      flush(lock);
-      lock.lock();
+      advance(lock, next);
       return;
     }
   }
@@ -255,8 +137,10 @@ bool SteppedExecutor::wait_engines(StreamState& stream, int64_t deadline_ns) {
 
 int64_t SteppedExecutor::next_event() const {
   if (scheduler_.runnable() > 0) return now_ns_;
-  int64_t next = or_none(scheduler_.next_release());
-  next = std::min(next, or_none(scheduler_.next_deadline()));
+  int64_t next = kNoEvent;
+  for (const int64_t at : {scheduler_.next_release(), scheduler_.next_deadline()}) {
+    if (at != kNoDeadline) next = std::min(next, at);
+  }
   if (!running_.empty()) next = std::min(next, running_.begin()->first.first);
   for (const Waiter* waiter : waiters_) {
     if (!waiter->over && waiter->deadline_ns != clock::kForever) {
@@ -310,6 +194,17 @@ bool SteppedExecutor::pace(Lock& lock, int64_t at_ns) {
   if (settings_.mode != ClockMode::kPaced) return true;
   changed_.wait_until(lock, origin_ns_ + at_ns, [&] { return stopping_ || next_event() < at_ns; });
   return next_event() >= at_ns;
+}
+
+// One step, and what is owed after it. Streams that watch memory are asked at once, so that they go
+// on at the moment of the clock that changed it.
+void SteppedExecutor::advance(Lock& lock, int64_t at_ns) {
+  note_overtaken(at_ns);
+  step(lock, at_ns);
+  const bool watched = scheduler_.watching() > 0;
+  flush(lock);
+  if (watched) poll_watches();
+  lock.lock();
 }
 
 void SteppedExecutor::step(Lock& lock, int64_t at_ns) {
@@ -531,70 +426,7 @@ Admission SteppedExecutor::submit(StreamState& stream, Task&& task) {
   }
 }
 
-void SteppedExecutor::model_time(Task& task, const Load& load) {
-  task.timing = model_.timing_of(task.engine, task.name, load);
-}
-
-namespace {
-
-// Not a stream of the client: the place of a copy that a host thread waits for.
-struct TransferStream : base::Counted {
-  StreamState state;
-};
-
-}  // namespace
-
-void SteppedExecutor::transfer(int32_t device, Engine engine, const char* name, const Load& load,
-                               base::Function<void()> body) {
-  const auto place = base::make_ref<TransferStream>();
-  StreamState& stream = place->state;
-  stream.device = device;
-  stream.id = -1;
-  stream.depth = 1;
-  stream.owner = place.get();
-  stream.domain = base::make_ref<FailureDomain>();
-  std::exception_ptr raised;
-  Task task;
-  task.engine = engine;
-  task.name = name;
-  task.body = [&]() -> base::Code {
-    try {
-      body();
-    } catch (...) {
-      raised = std::current_exception();
-    }
-    return 0;
-  };
-  model_time(task, load);
-  submit(stream, std::move(task));
-  wait([&] { return stream.finished.load(std::memory_order_acquire) > 0; }, clock::kForever, 0);
-  if (raised) std::rethrow_exception(raised);
-}
-
 // ---- streams
-
-void SteppedExecutor::attach(StreamState& stream) {
-  const Section section(*this);
-  scheduler_.attach(stream);
-}
-
-void SteppedExecutor::detach(StreamState& stream) {
-  const Section section(*this);
-  scheduler_.detach(stream);
-}
-
-void SteppedExecutor::close(StreamState& stream) {
-  const Section section(*this);
-  stream.closed = true;
-  stream.refusing.store(true, std::memory_order_release);
-}
-
-void SteppedExecutor::set_aborting(StreamState& stream, bool aborting) {
-  const Section section(*this);
-  stream.aborting = aborting;
-  stream.refusing.store(aborting || stream.closed || stream.domain->error != 0,
-                        std::memory_order_release);
-}
 
 void SteppedExecutor::drop(StreamState& stream) {
   const Section section(*this);
@@ -608,16 +440,6 @@ void SteppedExecutor::drop(StreamState& stream) {
   scheduler_.complete(stream, {}, now_ns_, 0);
 }
 
-void SteppedExecutor::stop_on_failure(StreamState& stream) {
-  const Section section(*this);
-  scheduler_.stop_on_failure(stream);
-}
-
-void SteppedExecutor::set_priority(StreamState& stream, uint32_t priority) {
-  const Section section(*this);
-  scheduler_.set_priority(stream, priority);
-}
-
 void SteppedExecutor::with_scheduler(base::Function<void(Scheduler&, int64_t now_ns)> function) {
   const Section section(*this);
   function(scheduler_, now_ns_);
@@ -625,200 +447,5 @@ void SteppedExecutor::with_scheduler(base::Function<void(Scheduler&, int64_t now
   if (!waiters_.empty() || stepping_) changed_.notify_all();
   start_ticker();
 }
-
-Outcome SteppedExecutor::domain_failure(StreamState& stream) {
-  const Section section(*this);
-  return {stream.domain->error, stream.domain->text};
-}
-
-Outcome SteppedExecutor::take_failure(StreamState& stream) {
-  const Section section(*this);
-  if (stream.domain->error != 0) return {stream.domain->error, stream.domain->text};
-  return {stream.error.exchange(0, std::memory_order_relaxed),
-          std::exchange(stream.error_text, {})};
-}
-
-base::Code SteppedExecutor::peek_failure(StreamState& stream) {
-  const Section section(*this);
-  return stream.domain->error != 0 ? stream.domain->error
-                                   : stream.error.load(std::memory_order_relaxed);
-}
-
-std::string SteppedExecutor::describe(StreamState& stream) {
-  const Section section(*this);
-  return describe_locked(stream);
-}
-
-// ---- functions of the client
-
-// The clock waits for the function as for a host thread that is outside the ABI.
-void SteppedExecutor::run_item(HostItem item) {
-  uint32_t depth = 0;
-  int64_t start = 0;
-  {
-    Section section(*this);
-    HostThread& thread = self();
-    depth = std::exchange(thread.depth, 0);
-    start = thread.t_ns;
-    thread.t_ns += CostModel::to_ns(model_.row().host_callback_us);
-    change(thread, HostThread::State::kOutside);
-    run_all_late(section.lock());
-  }
-  const auto back = [&](Outcome outcome) {
-    if (item.blocked != nullptr) item.blocked->current().body = {};
-    const Section section(*this);
-    HostThread& thread = self();
-    thread.depth = depth;
-    thread.t_ns = std::max(thread.t_ns, now_ns_);
-    if (item.blocked != nullptr) {
-      running_.emplace(std::pair(thread.t_ns, order_++),
-                       Running{item.blocked, nullptr, start, true, std::move(outcome)});
-    }
-    change(thread, HostThread::State::kInside);
-  };
-  try {
-    if (item.blocked == nullptr) {
-      run_detached(item);
-      return back({});
-    }
-    back(execute(*item.blocked, item.blocked->current()));
-  } catch (base::EndOfThread&) {
-    back({ACL_ERROR_RT_INTERNAL_ERROR,
-          "a function of the client ended its thread (pthread_exit or pthread_cancel)"});
-    throw;
-  }
-}
-
-size_t SteppedExecutor::serve(HostQueue& queue, int64_t deadline_ns) {
-  {
-    const Section section(*this);
-    HostThread& thread = self();
-    if (thread.depth == 0) thread.owned = true;
-  }
-  wait([&] { return !queue.items.empty() || queue.closed; }, deadline_ns, 0);
-  size_t pending = 0;
-  {
-    const Section section(*this);
-    pending = queue.items.size();
-  }
-  // One by one: a stream that is dropped meanwhile takes its item out.
-  for (size_t done = 0; done < pending; ++done) {
-    HostItem item;
-    {
-      const Section section(*this);
-      if (queue.items.empty()) return done;
-      item = std::move(queue.items.front());
-      queue.items.pop_front();
-    }
-    run_item(std::move(item));
-  }
-  return pending;
-}
-
-void SteppedExecutor::set_closed(HostQueue& queue, bool closed) {
-  const Section section(*this);
-  queue.closed = closed;
-}
-
-bool SteppedExecutor::has_items(HostQueue& queue) {
-  const Section section(*this);
-  return !queue.items.empty();
-}
-
-// ---- the ticker
-
-// With the lock held.
-void SteppedExecutor::start_ticker() {
-  if (ticker_idle_) tick_.notify_one();
-  if (ticking_ || stopping_) return;
-  ticking_ = true;
-  sigset_t blocked;
-  sigset_t previous;
-  sigfillset(&blocked);
-  for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT}) {
-    sigdelset(&blocked, signal);
-  }
-  pthread_sigmask(SIG_SETMASK, &blocked, &previous);
-  try {
-    std::thread thread([this] { tick(); });
-    pthread_setname_np(thread.native_handle(), "ascendrt-clock");
-    thread.detach();
-  } catch (const std::system_error&) {
-    ticking_ = false;
-    base::warn_once("executor.threads",
-                    "could not start the thread of the clock (limit of threads reached?); the "
-                    "clock goes on in the threads that synchronize");
-  }
-  pthread_sigmask(SIG_SETMASK, &previous, nullptr);
-}
-
-void SteppedExecutor::tick() {
-  Lock lock(mutex_);
-  while (!stopping_) {
-    const int64_t real = clock::now_ns();
-    int64_t wake = clock::kForever;
-    bool gone = false;
-    const int64_t next = next_event();
-    const bool may =
-        next != kNoEvent && waiters_.empty() && !stepping_ && next <= limit(real, wake, gone);
-    if (may) {
-      note_overtaken(next);
-      step(lock, next);
-      flush(lock);
-      lock.lock();
-      continue;
-    }
-    ticker_idle_ = next == kNoEvent;
-    if (ticker_idle_ && !late_.empty()) {
-      run_all_late(lock);
-      continue;
-    }
-    if (wake == clock::kForever) wake = real + settings_.grace_ns;
-    tick_.wait_until(lock, ticker_idle_ ? clock::kForever : wake,
-                     [&] { return stopping_ || (ticker_idle_ && next_event() != kNoEvent); });
-    ticker_idle_ = false;
-  }
-  ticking_ = false;
-  changed_.notify_all();
-}
-
-void SteppedExecutor::quiesce(int64_t limit_ns) {
-  {
-    Lock lock(mutex_);
-    stopping_ = true;
-    tick_.notify_all();
-    changed_.wait_until(lock, clock::now_ns() + limit_ns, [&] { return !ticking_; });
-  }
-  write_trace();
-}
-
-void SteppedExecutor::write_trace() {
-  if (sink_ == nullptr) return;
-  probe::RunFacts facts;
-  {
-    Section section(*this);
-    facts.seed = settings_.seed;
-    facts.host_threads = numbers_;
-    facts.overtaken = overtaken_;
-  }
-  facts.clock = settings_.mode == ClockMode::kPaced ? "paced" : "virtual";
-  facts.soc = soc_name_;
-  facts.timing = model_.settings();
-  sink_->write(facts);
-}
-
-// ---- doors of the ABI
-
-void enter_host_call(const char* name, const CallCost& cost) {
-  stepped_executor()->enter(name, cost);
-}
-
-void leave_host_call() { stepped_executor()->leave(); }
-
-void charge_host_call(double us) {
-  if (SteppedExecutor* stepped = stepped_executor()) stepped->charge(us);
-}
-
-void end_host_thread(HostThread& thread) { stepped_executor()->thread_ended(thread); }
 
 }  // namespace ascendrt::core

@@ -4,7 +4,7 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -39,24 +39,12 @@ class SteppedExecutor final : public Executor {
  public:
   SteppedExecutor(size_t devices, CostModel model, const TimeSettings& settings,
                   std::string soc_name);
-  void attach(StreamState& stream) override;
-  void detach(StreamState& stream) override;
   Admission submit(StreamState& stream, Task&& task) override;
   bool wait_finished(StreamState& stream, uint64_t number, int64_t deadline_ns) override;
   bool wait_recorded(EventState& event, uint64_t record, int64_t deadline_ns) override;
-  void close(StreamState& stream) override;
-  void set_aborting(StreamState& stream, bool aborting) override;
   void drop(StreamState& stream) override;
   bool wait_engines(StreamState& stream, int64_t deadline_ns) override;
-  void stop_on_failure(StreamState& stream) override;
-  void set_priority(StreamState& stream, uint32_t priority) override;
-  Outcome take_failure(StreamState& stream) override;
-  Outcome domain_failure(StreamState& stream) override;
-  base::Code peek_failure(StreamState& stream) override;
-  std::string describe(StreamState& stream) override;
   size_t serve(HostQueue& queue, int64_t deadline_ns) override;
-  void set_closed(HostQueue& queue, bool closed) override;
-  bool has_items(HostQueue& queue) override;
   void quiesce(int64_t limit_ns) override;
   void with_scheduler(base::Function<void(Scheduler&, int64_t now_ns)> function) override;
   void model_time(Task& task, const Load& load) override;
@@ -80,6 +68,7 @@ class SteppedExecutor final : public Executor {
   class Section;
   using Lock = std::unique_lock<base::RankedMutex>;
   using Done = base::Function<bool()>;
+  static constexpr int64_t kNoEvent = std::numeric_limits<int64_t>::max();
 
   struct Queued {
     StreamState* stream = nullptr;
@@ -124,6 +113,7 @@ class SteppedExecutor final : public Executor {
   int64_t limit(int64_t real_ns, int64_t& wake_ns, bool& somebody_gone);
   void note_overtaken(int64_t at_ns);
   bool pace(Lock& lock, int64_t at_ns);
+  void advance(Lock& lock, int64_t at_ns);
   void step(Lock& lock, int64_t at_ns);
   bool end_one(Lock& lock);
   bool start_one(Lock& lock);
@@ -170,6 +160,23 @@ class SteppedExecutor final : public Executor {
   std::map<std::pair<int64_t, uint64_t>, Running> running_;
   std::map<uint64_t, Late> late_;       // by serial of the stream
   std::vector<probe::TaskSpan> spans_;  // to be told once the lock is gone
+};
+
+// Holds the lock; at its end carries out what is owed, without the lock.
+class SteppedExecutor::Section {
+ public:
+  explicit Section(SteppedExecutor& executor) : executor_(executor), lock_(executor.mutex_) {}
+  Section(const Section&) = delete;
+  Section& operator=(const Section&) = delete;
+  ~Section() {
+    executor_.settle_waiters();
+    executor_.flush(lock_);
+  }
+  Lock& lock() { return lock_; }
+
+ private:
+  SteppedExecutor& executor_;
+  Lock lock_;
 };
 
 // Null in real time.

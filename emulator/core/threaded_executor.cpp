@@ -98,16 +98,6 @@ class ThreadedExecutor::Section {
 ThreadedExecutor::ThreadedExecutor(size_t devices, uint32_t workers)
     : Executor(devices), wanted_workers_(workers), poll_ns_(usable_cores() > 1 ? kPollNs : 0) {}
 
-void ThreadedExecutor::attach(StreamState& stream) {
-  const Section section(*this);
-  scheduler_.attach(stream);
-}
-
-void ThreadedExecutor::detach(StreamState& stream) {
-  const Section section(*this);
-  scheduler_.detach(stream);
-}
-
 // ---- workers
 
 void ThreadedExecutor::start_workers() {
@@ -382,21 +372,6 @@ bool ThreadedExecutor::wait_recorded(EventState& event, uint64_t record, int64_t
 
 // ---- ends of streams
 
-void ThreadedExecutor::close(StreamState& stream) {
-  const Section section(*this);
-  stream.closed = true;
-  stream.refusing.store(true, std::memory_order_release);
-  scheduler_.effects().awaited = true;
-}
-
-void ThreadedExecutor::set_aborting(StreamState& stream, bool aborting) {
-  const Section section(*this);
-  stream.aborting = aborting;
-  stream.refusing.store(aborting || stream.closed || stream.domain->error != 0,
-                        std::memory_order_release);
-  scheduler_.effects().awaited = true;
-}
-
 void ThreadedExecutor::drop(StreamState& stream) {
   const Section section(*this);
   scheduler_.drop(stream, clock::now_ns());
@@ -414,50 +389,12 @@ bool ThreadedExecutor::wait_engines(StreamState& stream, int64_t deadline_ns) {
   return quiet;
 }
 
-void ThreadedExecutor::stop_on_failure(StreamState& stream) {
-  const Section section(*this);
-  scheduler_.stop_on_failure(stream);
-}
-
-void ThreadedExecutor::set_priority(StreamState& stream, uint32_t priority) {
-  const Section section(*this);
-  scheduler_.set_priority(stream, priority);
-}
-
 void ThreadedExecutor::with_scheduler(base::Function<void(Scheduler&, int64_t now_ns)> function) {
   const Section section(*this);
   function(scheduler_, clock::now_ns());
 }
 
 // ---- failures
-
-Outcome ThreadedExecutor::domain_failure(StreamState& stream) {
-  const Section section(*this);
-  return {stream.domain->error, stream.domain->text};
-}
-
-Outcome ThreadedExecutor::take_failure(StreamState& stream) {
-  // Who has seen the tasks finish (acquire) sees their failures: without any, no lock is needed.
-  if (stream.error.load(std::memory_order_relaxed) == 0 &&
-      !stream.refusing.load(std::memory_order_acquire)) {
-    return {};
-  }
-  const Section section(*this);
-  if (stream.domain->error != 0) return {stream.domain->error, stream.domain->text};
-  return {stream.error.exchange(0, std::memory_order_relaxed),
-          std::exchange(stream.error_text, {})};
-}
-
-base::Code ThreadedExecutor::peek_failure(StreamState& stream) {
-  const Section section(*this);
-  return stream.domain->error != 0 ? stream.domain->error
-                                   : stream.error.load(std::memory_order_relaxed);
-}
-
-std::string ThreadedExecutor::describe(StreamState& stream) {
-  const Section section(*this);
-  return describe_locked(stream);
-}
 
 // ---- host threads
 
@@ -486,17 +423,6 @@ size_t ThreadedExecutor::serve(HostQueue& queue, int64_t deadline_ns) {
     run_item(std::move(item));
   }
   return pending;
-}
-
-void ThreadedExecutor::set_closed(HostQueue& queue, bool closed) {
-  const Section section(*this);
-  queue.closed = closed;
-  queue.arrived.notify_all();
-}
-
-bool ThreadedExecutor::has_items(HostQueue& queue) {
-  const Section section(*this);
-  return !queue.items.empty();
 }
 
 // ---- process exit

@@ -33,25 +33,13 @@ namespace ascendrt::core {
 class ThreadedExecutor final : public Executor {
  public:
   explicit ThreadedExecutor(size_t devices, uint32_t workers);
-  void attach(StreamState& stream) override;
-  void detach(StreamState& stream) override;
   Admission submit(StreamState& stream, Task&& task) override;
   bool record_now(StreamState& stream, EventState& event) override;
   bool wait_finished(StreamState& stream, uint64_t number, int64_t deadline_ns) override;
   bool wait_recorded(EventState& event, uint64_t record, int64_t deadline_ns) override;
-  void close(StreamState& stream) override;
-  void set_aborting(StreamState& stream, bool aborting) override;
   void drop(StreamState& stream) override;
   bool wait_engines(StreamState& stream, int64_t deadline_ns) override;
-  void stop_on_failure(StreamState& stream) override;
-  void set_priority(StreamState& stream, uint32_t priority) override;
-  Outcome take_failure(StreamState& stream) override;
-  Outcome domain_failure(StreamState& stream) override;
-  base::Code peek_failure(StreamState& stream) override;
-  std::string describe(StreamState& stream) override;
   size_t serve(HostQueue& queue, int64_t deadline_ns) override;
-  void set_closed(HostQueue& queue, bool closed) override;
-  bool has_items(HostQueue& queue) override;
   void quiesce(int64_t limit_ns) override;
   void with_scheduler(base::Function<void(Scheduler&, int64_t now_ns)> function) override;
 
