@@ -20,11 +20,24 @@ static PyObject* call_with(PyObject* function, PyObject* argument) {
   return result;
 }
 
-static void replace(PyObject** slot, PyObject* value) {
+/* Puts `value` into the slot and returns what was there, still owned. */
+static PyObject* exchange(PyObject** slot, PyObject* value) {
   PyObject* old = *slot;
   Py_XINCREF(value);
   *slot = value;
-  Py_XDECREF(old);
+  return old;
+}
+
+/* The slot was filled before C was told, so that no event in between is lost: keep the new value if
+ * C took it, else the old one. */
+static PyObject* settle(PyObject** slot, PyObject* old, aclError code) {
+  if (code == 0) {
+    Py_XDECREF(old);
+  } else {
+    Py_XDECREF(exchange(slot, old));
+    Py_XDECREF(old);
+  }
+  return art_code(code);
 }
 
 struct launched {
@@ -77,9 +90,9 @@ static void run_exception(aclrtExceptionInfo* info) {
 PyObject* hand_rt_set_exception_info_callback(PyObject* callback) {
   aclError code;
   PyObject* function = callback == Py_None ? NULL : callback;
+  PyObject* old = exchange(&g_exception_function, function);
   ART_WITHOUT_GIL(code = aclrtSetExceptionInfoCallback(function == NULL ? NULL : run_exception));
-  if (code == 0) replace(&g_exception_function, function);
-  return art_code(code);
+  return settle(&g_exception_function, old, code);
 }
 
 static PyObject* g_dump_function;
@@ -102,14 +115,14 @@ static int32_t run_dump(const acldumpChunk* chunk, int32_t length) {
 
 PyObject* hand_mdl_dump_reg_callback(PyObject* messageCallback, int flag) {
   aclError code;
+  PyObject* old = exchange(&g_dump_function, messageCallback);
   ART_WITHOUT_GIL(code = acldumpRegCallback(run_dump, flag));
-  if (code == 0) replace(&g_dump_function, messageCallback);
-  return art_code(code);
+  return settle(&g_dump_function, old, code);
 }
 
 PyObject* hand_mdl_dump_unreg_callback(void) {
   ART_WITHOUT_GIL(acldumpUnregCallback());
-  replace(&g_dump_function, NULL);
+  Py_XDECREF(exchange(&g_dump_function, NULL));
   Py_RETURN_NONE;
 }
 
@@ -219,7 +232,7 @@ static void* run_address(aclrtAllocatorBlock block) {
 }
 
 static PyObject* keep_allocator(aclError code, int kind, PyObject* function) {
-  if (code == 0) replace(&g_allocator[kind], function);
+  if (code == 0) Py_XDECREF(exchange(&g_allocator[kind], function));
   return art_code(code);
 }
 
