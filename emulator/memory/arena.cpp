@@ -21,7 +21,11 @@ constexpr uint16_t kFreedPattern = 0x7FDD;
 }  // namespace
 
 Arena::Arena(const Setup& setup, Ledger& ledger, Budget& budget)
-    : setup_(setup), ledger_(ledger), budget_(budget), heap_(setup.bytes, *this) {
+    : setup_(setup),
+      ledger_(ledger),
+      budget_(budget),
+      huge_(static_cast<std::atomic<uint8_t>*>(os::reserve_table(setup.bytes / kHugePage + 1))),
+      heap_(setup.bytes, *this) {
   const std::string name = "ascendrt-device-" + std::to_string(setup.device);
   file_ = os::make_memory_file(name.c_str(), setup.bytes);
   alias_ = setup.open ? setup.client : os::reserve(setup.bytes, kAliasAlignment);
@@ -277,7 +281,25 @@ void Arena::settle_leaks(Pool& pool, bool reclaim) {
   for (const Block& block : blocks) pool.reclaim(block.offset);
 }
 
-void Arena::discard(Block free_run) { os::punch_hole(file_, free_run.offset, free_run.bytes); }
+void Arena::discard(Block free_run) {
+  const uint64_t end = (free_run.offset + free_run.bytes + kHugePage - 1) / kHugePage;
+  for (uint64_t page = free_run.offset / kHugePage; page < end; ++page) {
+    if (huge_[page].load(std::memory_order_relaxed) != 0) huge_[page] = 0;
+  }
+  os::punch_hole(file_, free_run.offset, free_run.bytes);
+}
+
+// An engine is about to use a large range: its whole 2 MiB parts become huge pages where they are
+// none yet, in place of the faults of 512 small ones.
+void Arena::want_huge(uint64_t offset, uint64_t bytes) {
+  const uint64_t end = (offset + bytes) / kHugePage;
+  for (uint64_t page = (offset + kHugePage - 1) / kHugePage; page < end; ++page) {
+    if (huge_[page].load(std::memory_order_relaxed) != 0) continue;
+    if (!os::can_collapse_huge_pages()) return;
+    huge_[page].store(1, std::memory_order_relaxed);  // one try, whatever comes of it
+    os::collapse_huge_page(alias_ + page * kHugePage);
+  }
+}
 
 void Arena::meter(uint64_t offset, uint64_t bytes) {
   budget_.meter(bytes, [&] { return os::untouched_bytes(alias_ + offset, bytes); });

@@ -103,6 +103,7 @@ class Arena final : private Heap::Backing {
     if (bytes >= kMeterFrom) {
       if (!viewed_.load(std::memory_order_relaxed)) viewed_.store(true, std::memory_order_relaxed);
       if (!budget_.spend(bytes)) meter(offset, bytes);
+      if (bytes >= kHugePage) want_huge(offset, bytes);
     }
     return alias_ + offset;
   }
@@ -129,6 +130,7 @@ class Arena final : private Heap::Backing {
   void discard(Block free_run) override;
   bool worth_discarding() override { return viewed_.exchange(false, std::memory_order_relaxed); }
   void meter(uint64_t offset, uint64_t bytes);
+  void want_huge(uint64_t offset, uint64_t bytes);
   void fill(uint64_t offset, uint64_t bytes, uint16_t pattern);
   uint64_t attempt(uint64_t bytes, Shape shape, Pool* pool, uint16_t owner, Heap::Outcome& outcome);
   void free_own(std::byte* address, uint64_t offset);
@@ -143,7 +145,8 @@ class Arena final : private Heap::Backing {
   Budget& budget_;
   int file_ = -1;
   std::byte* alias_ = nullptr;
-  std::atomic<bool> viewed_{false};  // a large range, since pages were given back
+  std::atomic<uint8_t>* const huge_;  // by 2 MiB of the range: 1 when it was made a huge page
+  std::atomic<bool> viewed_{false};   // a large range, since pages were given back
   Heap heap_;
   // Of what went past all pools: home 0.
   mutable base::RankedMutex own_mutex_{base::Rank::kLeaf};

@@ -258,6 +258,7 @@ std::vector<UsageOf> usage_by_owner(int32_t device) {
 bool open_mode() { return machine().setup().open; }
 
 std::string page_kind() {
+  if (os::can_collapse_huge_pages()) return "2 MiB huge pages, made at the first use of 2 MiB";
   if (os::huge_pages_allowed()) return "2 MiB huge pages";
   return std::to_string(os::page_bytes() / 1024) + " KiB pages";
 }

@@ -195,6 +195,29 @@ bool mapped(const void* start, uint64_t bytes) {
 
 void want_huge_pages(std::byte* start, uint64_t bytes) { madvise(start, bytes, MADV_HUGEPAGE); }
 
+bool collapse_huge_page(std::byte* start) {
+  constexpr int kCollapse = 25;  // MADV_COLLAPSE; older headers lack the name
+  // A range without any page is refused. Reading makes one and changes nothing.
+  static_cast<void>(*static_cast<volatile std::byte*>(start));
+  return madvise(start, 2ULL << 20, kCollapse) == 0;
+}
+
+bool can_collapse_huge_pages() {
+  static const bool works = [] {
+    constexpr uint64_t kHuge = 2ULL << 20;
+    const int file = memfd_create("ascendrt-probe", MFD_CLOEXEC);
+    if (file < 0) return false;
+    std::byte* place = reserve(kHuge, kHuge);
+    bool done = ftruncate(file, kHuge) == 0;
+    void* mapped = mmap(place, kHuge, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, 0);
+    done = done && mapped != MAP_FAILED && collapse_huge_page(place);
+    munmap(place, kHuge);
+    close(file);
+    return done;
+  }();
+  return works;
+}
+
 bool huge_pages_allowed() {
   // The setting in force stands in brackets: "always within_size advise [never] deny force".
   std::ifstream file("/sys/kernel/mm/transparent_hugepage/shmem_enabled");

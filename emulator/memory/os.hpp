@@ -54,6 +54,10 @@ bool mapped(const void* start, uint64_t bytes);
 
 // Asks for 2 MiB pages for a range of a memory file; the kernel may not give them.
 void want_huge_pages(std::byte* start, uint64_t bytes);
+// Whether collapse_huge_pages() works here (MADV_COLLAPSE, Linux 6.1); tried once.
+bool can_collapse_huge_pages();
+// Makes 2 MiB at an address that is a multiple of them one huge page, keeping its contents.
+bool collapse_huge_page(std::byte* start);
 // Whether the kernel's settings let memory files have 2 MiB pages.
 bool huge_pages_allowed();
 
