@@ -89,6 +89,19 @@ def test_a_stream_waits_for_an_event(acl: Recorder, stream: int, block: int) -> 
     assert read(acl, block, 4) == b"CCCC"
 
 
+@shows("rt.value_write", "rt.value_wait")
+def test_streams_wait_for_values(acl: Recorder, stream: int, block: int) -> None:
+    other, equal = ok(acl.rt.create_stream()), 1
+    assert acl.rt.value_wait(block, 2**63 + 5, equal, stream) == 0
+    assert acl.rt.memset_async(block + 64, 64, 0x45, 4, stream) == 0
+    assert acl.rt.synchronize_stream_with_timeout(stream, 20) != 0
+    assert acl.rt.value_write(block, 2**63 + 5, 0, other) == 0
+    assert acl.rt.synchronize_stream_with_timeout(stream, 20000) == 0
+    assert read(acl, block, 8) == (2**63 + 5).to_bytes(8, "little")
+    assert read(acl, block + 64, 4) == b"EEEE"
+    assert acl.rt.value_write(block, 1, 7, stream) != 0
+
+
 @shows("rt.event_elapsed_time", "rt.event_get_timestamp", "rt.create_event_with_flag",
        "rt.create_event_ex_with_flag")  # fmt: skip
 def test_time_between_events(acl: Recorder, stream: int) -> None:
