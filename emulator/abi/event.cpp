@@ -13,6 +13,7 @@
 using namespace ascendrt;       // NOLINT(google-build-using-namespace)
 using namespace ascendrt::abi;  // NOLINT(google-build-using-namespace)
 
+using core::Event;
 using core::EventCall;
 using core::EventKind;
 
@@ -33,6 +34,28 @@ const core::Event& event_for(aclrtEvent handle, EventCall what) {
   event.check(what);
   event.check_not_recorded();
   return event;
+}
+
+void check_external(uint32_t flag) {
+  if (flag == ACL_EVENT_RECORD_EXTERNAL) return;
+  refuse_argument("argument flag is " + std::to_string(flag) + ", not 0 or 1 (EXTERNAL)");
+}
+
+// The stream of an EXTERNAL record or wait: one that is captured, into no branch.
+base::Ref<core::Stream> captured_stream(const base::Ref<core::Stream>& stream) {
+  const auto queue = core::in_current_context(stream);
+  const auto info = core::capture_info(*queue);
+  if (!info.instance) {
+    base::fail(ACL_ERROR_RT_STREAM_NOT_CAPTURED,
+               "the EXTERNAL flag is for streams that are captured; stream " +
+                   std::to_string(queue->id()) + " is not");
+  }
+  if (info.instance->origin() == core::ModelInstance::Origin::kBranch) {
+    base::fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+               "the branches of a condition have no EXTERNAL "
+               "events");
+  }
+  return queue;
 }
 
 void synchronize(aclrtEvent handle, int32_t timeout_ms) {
@@ -82,7 +105,41 @@ aclError art_emu_aclrtRecordEvent(aclrtEvent event, aclrtStream stream) {
     core::Stream* found = core::peek_stream(stream);
     recorded.check(EventCall::kRecord);
     if (found != nullptr) recorded.check_recordable(*found);
+    recorded.settle_use(Event::Use::kRecord, false);
     recorded.record(core::peek_in_current_context(found));
+  });
+}
+
+aclError art_emu_aclrtRecordEventWithFlag(aclrtEvent event, aclrtStream stream, uint32_t flag) {
+  if (flag == ACL_EVENT_RECORD_DEFAULT) return art_emu_aclrtRecordEvent(event, stream);
+  return call<ApiId::aclrtRecordEventWithFlag>([&] {
+    check_not_null(event, "event");
+    check_external(flag);
+    const auto recorded = core::event_behind(event);
+    const auto found = core::stream_behind(stream);
+    recorded->check(EventCall::kRecord);
+    recorded->settle_use(Event::Use::kRecord, true);
+    recorded->record_external(*captured_stream(found));
+  });
+}
+
+aclError art_emu_aclrtStreamWaitEventWithFlag(aclrtStream stream, aclrtEvent event,
+                                              uint32_t timeout, uint32_t flag) {
+  return call<ApiId::aclrtStreamWaitEventWithFlag>([&] {
+    check_not_null(event, "event");
+    if (flag != ACL_EVENT_WAIT_DEFAULT) check_external(flag);
+    const auto found = core::stream_behind(stream);
+    const auto awaited = core::event_behind(event);
+    awaited->check(EventCall::kWait);
+    awaited->settle_use(Event::Use::kWait, flag != ACL_EVENT_WAIT_DEFAULT);
+    if (flag == ACL_EVENT_WAIT_DEFAULT) {
+      if (found) awaited->check_recordable(*found);
+      return awaited->wait(*core::in_current_context(found), timeout);
+    }
+    if (timeout != 0) {
+      base::fail(ACL_ERROR_RT_PARAM_INVALID, "an EXTERNAL wait has no time limit; give timeout 0");
+    }
+    awaited->wait_external(*captured_stream(found), 0);
   });
 }
 

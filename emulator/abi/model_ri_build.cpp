@@ -4,6 +4,7 @@
 #include <fstream>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "abi/boundary.hpp"
 #include "abi/model_ri.hpp"
@@ -232,8 +233,12 @@ aclError art_emu_aclmdlRIUnbindStream(aclmdlRI modelRI, aclrtStream stream) {
       base::fail(ACL_ERROR_RT_MODEL_RUNNING,
                  name_of(*instance) + " still runs; synchronize the stream that runs it first");
     }
-    const std::lock_guard lock(core::recording_mutex());
-    instance->remove_part(part_bound_to(*instance, *found));
+    std::vector<base::Ref<core::Record>> removed;
+    {
+      const std::lock_guard lock(core::recording_mutex());
+      removed = instance->remove_part(part_bound_to(*instance, *found));
+    }
+    for (const auto& record : removed) base::handles().remove<core::Record>(record->handle());
   });
 }
 

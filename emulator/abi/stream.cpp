@@ -374,6 +374,7 @@ aclError art_emu_aclrtStreamWaitEvent(aclrtStream stream, aclrtEvent event) {
     core::Event& awaited = core::peek_event(event);
     awaited.check(core::EventCall::kWait);
     if (found != nullptr) awaited.check_recordable(*found);
+    awaited.settle_use(core::Event::Use::kWait, false);
     awaited.wait(core::peek_in_current_context(found), core::wait_timeout_s());
   });
 }
@@ -392,6 +393,7 @@ aclError art_emu_aclrtStreamWaitEventWithTimeout(aclrtStream stream, aclrtEvent 
     const auto awaited = core::event_behind(event);
     awaited->check(core::EventCall::kWait);
     if (found) awaited->check_recordable(*found);
+    awaited->settle_use(core::Event::Use::kWait, false);
     const auto target = core::in_current_context(found);
     // The old scheduler drops the value. src: hicann/runtime config/{dc,cloud}/dev_info_reg.cc
     const bool dropped = core::is_old_scheduler(target->context().device().soc());

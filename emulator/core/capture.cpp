@@ -113,32 +113,45 @@ void check_complete(const ModelInstance& instance) {
 
 }  // namespace
 
-void begin_capture(const base::Ref<Stream>& stream, int32_t mode, ModelInstance* branch) {
-  const std::lock_guard lock(recording_mutex());
-  if (branch != nullptr && branch->state != ModelInstance::State::kOpen) {
-    base::fail(ACL_ERROR_RT_MODEL_CAPTURED,
-               "branch instance " + std::to_string(branch->id()) + " was captured already");
-  }
-  if (stream->recording() != nullptr) {
-    base::fail(ACL_ERROR_RT_STREAM_CAPTURED, name_of(*stream) + " is captured already");
-  }
-  base::Ref<ModelInstance> instance(branch);
-  if (!instance) {
-    const base::Ref<Context> context(&stream->context());
-    instance = ModelInstance::create(context, ModelInstance::Origin::kCapture);
-  }
-  try {
-    draw_in(*instance, *stream);
-  } catch (...) {
-    if (branch == nullptr) base::handles().remove<ModelInstance>(instance->handle());
-    throw;
-  }
+namespace {
+
+// With the lock held.
+void open_capture(const base::Ref<ModelInstance>& instance, Stream& stream, int32_t mode) {
+  draw_in(*instance, stream);
   instance->state = ModelInstance::State::kRecording;
   instance->capture = std::make_unique<Capture>();
   instance->capture->mode = mode;
   instance->capture->thread = this_thread();
-  actives().push_back({&stream->context(), instance.get(), mode, this_thread()});
+  actives().push_back({&stream.context(), instance.get(), mode, this_thread()});
   g_active.store(static_cast<uint32_t>(actives().size()), std::memory_order_release);
+}
+
+}  // namespace
+
+void begin_capture(const base::Ref<Stream>& stream, int32_t mode, ModelInstance* branch) {
+  base::Ref<ModelInstance> instance(branch);
+  base::Ref<ModelInstance> made;
+  try {
+    const std::lock_guard lock(recording_mutex());
+    if (branch != nullptr && branch->state != ModelInstance::State::kOpen) {
+      base::fail(ACL_ERROR_RT_MODEL_CAPTURED,
+                 "branch instance " + std::to_string(branch->id()) + " was captured already");
+    }
+    if (stream->recording() != nullptr) {
+      base::fail(ACL_ERROR_RT_STREAM_CAPTURED, name_of(*stream) + " is captured already");
+    }
+    if (!instance) {
+      const base::Ref<Context> context(&stream->context());
+      made = instance = ModelInstance::create(context, ModelInstance::Origin::kCapture);
+    }
+    open_capture(instance, *stream, mode);
+  } catch (...) {
+    if (made) {
+      base::handles().remove<ModelInstance>(made->handle());
+      made->close();
+    }
+    throw;
+  }
 }
 
 namespace {

@@ -9,6 +9,7 @@
 #include "core/context.hpp"
 #include "core/device.hpp"
 #include "core/executor.hpp"
+#include "core/notify.hpp"
 #include "core/runtime.hpp"
 #include "core/stream.hpp"
 #include "gen/abi.h"
@@ -23,6 +24,11 @@ constexpr uint32_t kPlainFlags =
 constexpr uint32_t kFlagMask = 0x3F;
 constexpr uint32_t kExMask = 0x4F;
 constexpr int64_t kNsPerSecond = 1'000'000'000;
+
+// Words of an IPC event.
+constexpr size_t kIssued = 0;
+constexpr size_t kDone = 1;
+constexpr int64_t kSharedStepNs = 20'000;
 
 std::atomic<uint32_t> g_wait_timeout_s{0};
 
@@ -115,6 +121,7 @@ base::Ref<Event> Event::create(EventKind kind, uint32_t flags) {
     }
     event->last_id_.store(event->lease_.id(), std::memory_order_relaxed);
   }
+  if (flags == ACL_EVENT_IPC) event->shared_ = memory::SharedWords::make(memory::Pids::kAny);
   event->state_->handle = base::handles().insert(event);
   event->state_->flags = flags;
   return event;
@@ -198,7 +205,7 @@ void Event::check_not_recorded() const {
 
 // A record that is done at once gives its id back at once.
 bool Event::record_now(Stream& stream) {
-  if (stream.recording() != nullptr) return false;
+  if (stream.recording() != nullptr || shared_) return false;
   const int32_t id = takes_id_per_record_ ? ids_.glance() : -1;
   if (takes_id_per_record_ && id < 0) return false;
   if (!executor().record_now(stream.state(), *state_)) return false;
@@ -206,11 +213,25 @@ bool Event::record_now(Stream& stream) {
   return true;
 }
 
-void Event::record(Stream& stream) {
-  if (stream.recording() != nullptr) {
-    if (capture_record(*this, stream)) return;
-    if (stream.bound()) in_model_.store(true, std::memory_order_relaxed);
+void Event::settle_first_use(Use use, uint8_t wanted) {
+  if (wanted == 2 && (kind_ != EventKind::kEx || flags_ != ACL_EVENT_SYNC)) {
+    refuse_kind("only events of aclrtCreateEventExWithFlag with ACL_EVENT_SYNC can be EXTERNAL");
   }
+  uint8_t before = 0;
+  auto& settled = uses_[static_cast<size_t>(use)];
+  if (settled.compare_exchange_strong(before, wanted) || before == wanted) return;
+  base::fail(ACL_ERROR_RT_PARAM_INVALID,
+             std::string("the event was used ") + (before == 2 ? "with" : "without") +
+                 " the EXTERNAL flag before; one event takes one of the two");
+}
+
+void Event::record(Stream& stream) {
+  if (stream.recording() == nullptr) return record_external(stream);
+  const base::Ref<Stream> held_stream(&stream);
+  const base::Ref<Event> held(this);
+  base::Peek::end();
+  if (capture_record(*this, stream)) return;
+  if (stream.bound()) in_model_.store(true, std::memory_order_relaxed);
   record_external(stream);
 }
 
@@ -218,6 +239,7 @@ void Event::record_external(Stream& stream) {
   if (record_now(stream)) return;
   const base::Ref<Stream> held_stream(&stream);
   const base::Ref<Event> held(this);
+  if (shared_) record_shared(stream);
   Task task;
   task.kind = TaskKind::kRecord;
   task.name = "aclrtRecordEvent";
@@ -239,11 +261,15 @@ bool Event::nothing_to_wait_for(const Stream& stream) const {
 }
 
 void Event::wait(Stream& stream, uint32_t timeout_s) {
-  if ((captured() || stream.recording() != nullptr) && capture_wait(*this, stream)) return;
-  wait_external(stream, timeout_s);
+  if (!captured() && stream.recording() == nullptr) return wait_external(stream, timeout_s);
+  const base::Ref<Stream> held_stream(&stream);
+  const base::Ref<Event> held(this);
+  base::Peek::end();
+  if (!capture_wait(*this, stream)) wait_external(stream, timeout_s);
 }
 
 void Event::wait_external(Stream& stream, uint32_t timeout_s) {
+  if (shared_) return wait_shared(stream, timeout_s);
   if (nothing_to_wait_for(stream)) return;
   Task task;
   task.kind = TaskKind::kWait;
@@ -258,6 +284,54 @@ void Event::wait_external(Stream& stream, uint32_t timeout_s) {
   }
 }
 
+// ---- events that processes share
+
+base::Ref<Event> Event::open(uint64_t token) {
+  const auto context = current_context();
+  base::Ref<Event> event(new Event(context->device(), EventKind::kEx, ACL_EVENT_IPC));
+  event->shared_ = memory::SharedWords::open(token);
+  base::handles().insert(event);
+  return event;
+}
+
+bool Event::shared_done(uint64_t number) const {
+  return shared_->word(kDone).load(std::memory_order_acquire) >= number;
+}
+
+namespace {
+
+// Says that a record is done: when its task runs, or is dropped.
+struct SharedRecord {
+  base::Ref<memory::SharedWords> words;
+  uint64_t number;
+  ~SharedRecord() { tell(); }
+  void tell() const {
+    const auto done = words->word(kDone);
+    uint64_t seen = done.load(std::memory_order_relaxed);
+    while (seen < number && !done.compare_exchange_weak(seen, number, std::memory_order_release)) {
+    }
+  }
+};
+
+}  // namespace
+
+void Event::record_shared(Stream& stream) {
+  const uint64_t number = shared_->word(kIssued).fetch_add(1) + 1;
+  const std::shared_ptr<SharedRecord> record(new SharedRecord{shared_, number});
+  change_watched(stream, "aclrtRecordEvent", [record] { record->tell(); });
+}
+
+void Event::wait_shared(Stream& stream, uint32_t timeout_s) {
+  const uint64_t number = shared_->word(kIssued).load(std::memory_order_acquire);
+  if (shared_done(number)) return;
+  wait_until(
+      stream, "aclrtStreamWaitEvent",
+      [words = shared_, number] {
+        return words->word(kDone).load(std::memory_order_acquire) >= number;
+      },
+      timeout_s);
+}
+
 // src: hicann/runtime api_impl_david.cc
 bool Event::reset_is_ignored() const { return kind_ == EventKind::kPlain && is_950(device_.soc()); }
 
@@ -269,9 +343,13 @@ void Event::reset(Stream& stream) {
   stream.enqueue(std::move(task));
 }
 
-bool Event::recorded() const { return state_->latest.load(std::memory_order_acquire) > 0; }
+bool Event::recorded() const {
+  if (shared_) return shared_->word(kIssued).load(std::memory_order_acquire) > 0;
+  return state_->latest.load(std::memory_order_acquire) > 0;
+}
 
 bool Event::finished() const {
+  if (shared_) return recorded() && shared_done(shared_->word(kIssued).load());
   const uint64_t latest = state_->latest.load(std::memory_order_acquire);
   return latest > 0 && state_->done.load(std::memory_order_acquire) >= latest;
 }
@@ -286,7 +364,15 @@ bool Event::synchronize(int64_t timeout_ms) const {
                "the event belongs to a model instance; synchronize the stream that runs it");
   }
   const uint64_t latest = state_->latest.load(std::memory_order_acquire);
-  return executor().wait_recorded(*state_, latest, executor().deadline_after_ms(timeout_ms));
+  const int64_t deadline = executor().deadline_after_ms(timeout_ms);
+  if (!executor().wait_recorded(*state_, latest, deadline)) return false;
+  if (!shared_) return true;
+  const uint64_t number = shared_->word(kIssued).load(std::memory_order_acquire);
+  while (!shared_done(number)) {
+    if (deadline != clock::kForever && clock::now_ns() >= deadline) return false;
+    clock::sleep_ns(kSharedStepNs);
+  }
+  return true;
 }
 
 void Event::check_recorded() const {

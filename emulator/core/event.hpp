@@ -3,6 +3,7 @@
 // state belongs to the scheduler.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 
@@ -10,6 +11,7 @@
 #include "base/ref.hpp"
 #include "core/id_pool.hpp"
 #include "core/task.hpp"
+#include "memory/shared_words.hpp"
 
 namespace ascendrt::core {
 
@@ -76,10 +78,25 @@ class Event : public base::Object {
   void wait(Stream& stream, uint32_t timeout_s);
   void reset(Stream& stream);
 
+  // An event is recorded (waited for) either inside captures for the outside to see (EXTERNAL) or
+  // in the usual way; the first call settles it. Raises 107000 for the other one, 207000 for a kind
+  // that is never EXTERNAL.
+  enum class Use : uint8_t { kRecord, kWait };
+  void settle_use(Use use, bool external) {
+    const uint8_t wanted = external ? 2 : 1;
+    if (uses_[static_cast<size_t>(use)].load(std::memory_order_relaxed) != wanted) {
+      settle_first_use(use, wanted);
+    }
+  }
   // Record and wait past the rules of captures: the task itself is recorded, and stands for the
   // event that the outside sees.
   void record_external(Stream& stream);
   void wait_external(Stream& stream, uint32_t timeout_s);
+
+  // An event that another process exported; raises 107000. The token of one made with
+  // ACL_EVENT_IPC, 0 of any other.
+  static base::Ref<Event> open(uint64_t token);
+  uint64_t token() const { return shared_ ? shared_->token() : 0; }
 
   // The capture that recorded the event, and its record (none of an EXTERNAL event); guarded by
   // recording_mutex().
@@ -114,6 +131,10 @@ class Event : public base::Object {
   bool nothing_to_wait_for(const Stream& stream) const;
   IdLease lease_for_record(Stream& stream) const;
   void check_recorded() const;
+  void settle_first_use(Use use, uint8_t wanted);
+  void record_shared(Stream& stream);
+  void wait_shared(Stream& stream, uint32_t timeout_s);
+  bool shared_done(uint64_t number) const;
   int64_t time_ns() const;
 
   Device& device_;
@@ -122,8 +143,10 @@ class Event : public base::Object {
   const uint32_t flags_;
   const bool takes_id_per_record_;
   base::Ref<EventState> state_;
-  IdLease lease_;                 // kFlag
-  std::atomic<int32_t> last_id_;  // -1: none
+  IdLease lease_;                               // kFlag
+  base::Ref<memory::SharedWords> shared_;       // of IPC events: records issued, records done
+  std::atomic<int32_t> last_id_;                // -1: none
+  std::array<std::atomic<uint8_t>, 2> uses_{};  // by Use; 1: as usual, 2: EXTERNAL
   std::atomic<ModelInstance*> capture_{nullptr};
   Record* captured_record_ = nullptr;
   std::atomic<bool> in_model_{false};  // recorded by a stream that is bound to a model instance

@@ -9,9 +9,12 @@ namespace {
 
 struct DevicePools {
   explicit DevicePools(const gen::Soc& soc)
-      : streams(static_cast<uint32_t>(soc.streams)), events(static_cast<uint32_t>(soc.events)) {}
+      : streams(static_cast<uint32_t>(soc.streams)),
+        events(static_cast<uint32_t>(soc.events)),
+        notifies(static_cast<uint32_t>(soc.notifies)) {}
   IdPool streams;
   IdPool events;
+  IdPool notifies;
 };
 
 DevicePools& pools(int32_t device) {
@@ -30,5 +33,6 @@ DevicePools& pools(int32_t device) {
 
 IdPool& stream_ids(int32_t device) { return pools(device).streams; }
 IdPool& event_ids(int32_t device) { return pools(device).events; }
+IdPool& notify_ids(int32_t device) { return pools(device).notifies; }
 
 }  // namespace ascendrt::core

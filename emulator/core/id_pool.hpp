@@ -90,5 +90,6 @@ class IdLease {
 // The pools of a device, by its physical index. Made at first use with the limits of the SoC.
 IdPool& stream_ids(int32_t device);
 IdPool& event_ids(int32_t device);
+IdPool& notify_ids(int32_t device);
 
 }  // namespace ascendrt::core

@@ -6,7 +6,6 @@
 #include <mutex>
 
 #include "core/capture.hpp"
-#include "core/chip.hpp"
 #include "core/context.hpp"
 #include "core/device.hpp"
 #include "core/executor.hpp"
@@ -16,9 +15,7 @@
 namespace ascendrt::core {
 namespace {
 
-// Tasks of a model-bound stream. src: hicann/runtime config, maxPersistTaskNum
-constexpr size_t kMaxRecords = 60'000;
-constexpr size_t kMaxRecords310P = 32'760;
+constexpr size_t kMaxRecords = 60'000;  // where the chip's own figure is unknown
 
 std::atomic<uint32_t> g_next_id{0};
 
@@ -98,17 +95,19 @@ Part& ModelInstance::add_part(const base::Ref<Stream>& stream, const base::Ref<S
   return *parts.back();
 }
 
-void ModelInstance::remove_part(Part& part) {
+std::vector<base::Ref<Record>> ModelInstance::remove_part(Part& part) {
   part.source->set_recording(nullptr);
   executor().set_track(part.stream->state(), nullptr);
   const size_t at = part.recording.part;
-  for (const auto& record : part.records) base::handles().remove<Record>(record->handle());
+  std::vector<base::Ref<Record>> removed = std::move(part.records);
   parts.erase(parts.begin() + static_cast<std::ptrdiff_t>(at));
   for (size_t i = at; i < parts.size(); ++i) parts[i]->recording.part = i;
+  return removed;
 }
 
 Record& ModelInstance::append(Part& part, Task task) {
-  const size_t limit = is_310p(context_->device().soc()) ? kMaxRecords310P : kMaxRecords;
+  const int32_t known = context_->device().soc().persistent_tasks;
+  const size_t limit = known > 0 ? static_cast<size_t>(known) : kMaxRecords;
   if (part.records.size() >= limit) {
     base::fail(ACL_ERROR_RT_STREAM_TASK_FULL,
                "stream " + std::to_string(part.source->id()) + " has " + std::to_string(limit) +
@@ -353,14 +352,14 @@ void ModelInstance::submit(Stream& stream) {
 
 void ModelInstance::execute(int32_t timeout_ms) {
   base::Ref<Stream> stream;
+  bool made = false;
   {
     const std::lock_guard lock(recording_mutex());
-    if (!own_stream_) {
-      own_stream_ = Stream::create(context_, 0, 0);
-      base::handles().remove<Stream>(own_stream_->handle());
-    }
+    made = !own_stream_;
+    if (made) own_stream_ = Stream::create(context_, 0, 0);
     stream = own_stream_;
   }
+  if (made) base::handles().remove<Stream>(stream->handle());
   submit(*stream);
   stream->synchronize_or_raise(timeout_ms);
 }
@@ -381,7 +380,7 @@ void ModelInstance::swap_bodies(TaskGroup& group, std::vector<TaskBody>& bodies)
 
 void ModelInstance::close() {
   std::vector<base::Ref<Stream>> ended;
-  std::vector<base::Ref<ModelInstance>> branches;
+  std::vector<base::Ref<Condition>> gone;
   {
     const std::lock_guard lock(recording_mutex());
     release_sources();
@@ -390,31 +389,40 @@ void ModelInstance::close() {
       if (part->stream.get() != part->source.get()) ended.push_back(part->stream);
     }
     if (own_stream_) ended.push_back(own_stream_);
-    for (const auto& condition : conditions) {
-      base::handles().remove<Condition>(condition->handle());
-      for (const auto& branch : condition->branches) branches.push_back(branch);
-    }
+    gone.swap(conditions);
   }
-  for (const auto& branch : branches) {
-    base::handles().remove<ModelInstance>(branch->handle());
-    branch->close();
+  for (const auto& condition : gone) {
+    base::handles().remove<Condition>(condition->handle());
+    for (const auto& branch : condition->branches) {
+      base::handles().remove<ModelInstance>(branch->handle());
+      branch->close();
+    }
   }
   for (const auto& stream : ended) {
     base::handles().remove<Stream>(stream->handle());
     stream->shut_down(false);
   }
-  const std::lock_guard lock(recording_mutex());
-  for (const auto& part : parts) {
-    executor().set_track(part->stream->state(), nullptr);
-    for (const auto& record : part->records) {
-      base::handles().remove<Record>(record->handle());
-      if (record->group) base::handles().remove<TaskGroup>(record->group->handle());
-      record->group = nullptr;  // it holds the instance
-      if (record->label) record->label->instance = nullptr;
+  forget_records();
+}
+
+// Takes back the handles of what was recorded, and what would hold the instance.
+void ModelInstance::forget_records() {
+  std::vector<base::Ref<Record>> records;
+  std::vector<base::Ref<TaskGroup>> groups;
+  {
+    const std::lock_guard lock(recording_mutex());
+    for (const auto& part : parts) {
+      executor().set_track(part->stream->state(), nullptr);
+      for (const auto& record : part->records) {
+        records.push_back(record);
+        if (record->group) groups.push_back(std::move(record->group));
+        if (record->label) record->label->instance = nullptr;
+      }
+      if (part->recording.group) groups.push_back(std::move(part->recording.group));
     }
-    part->recording.group = nullptr;
   }
-  conditions.clear();
+  for (const auto& record : records) base::handles().remove<Record>(record->handle());
+  for (const auto& group : groups) base::handles().remove<TaskGroup>(group->handle());
 }
 
 std::pair<ModelInstance*, Part*> find_part(const Stream& stream) {

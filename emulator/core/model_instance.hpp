@@ -21,7 +21,8 @@ namespace ascendrt::core {
 class ModelInstance;
 struct Capture;
 
-// One lock for all that records: instances, captures, labels and what streams record into.
+// One lock for all that records: instances, captures, labels and what streams record into. Callers
+// may be inside a base::Peek: who holds it never removes a handle, which waits for those.
 base::RankedMutex& recording_mutex();
 
 // A place in a track that others jump to.
@@ -122,7 +123,8 @@ class ModelInstance : public base::Object {
   Part& add_part(const base::Ref<Stream>& stream, const base::Ref<Stream>& source, bool head);
   // 507002 when the stream's queue is full.
   Record& append(Part& part, Task task);
-  void remove_part(Part& part);
+  // The records, whose handles are to be removed without the lock.
+  std::vector<base::Ref<Record>> remove_part(Part& part);
   // Turns the records into what is played. The instance does not run.
   void compile();
   void add_inner(const base::Ref<EventState>& level) { graph_->inner.push_back(level); }
@@ -148,6 +150,7 @@ class ModelInstance : public base::Object {
   ModelInstance(const base::Ref<Context>& context, Origin origin);
   ~ModelInstance() override;
   struct Run;
+  void forget_records();
   void compile(Part& part, std::vector<std::pair<uint32_t, std::pair<Track*, size_t>>>& externals);
   void compile_defaults(Part& part);
   void compile_branch(Part& part, Record& record);

@@ -318,9 +318,9 @@ void Scheduler::expire(int64_t now_ns) {
         {stream.device, stream.id, task.id, task.thread_id, ACL_ERROR_RT_WAIT_TIMEOUT});
     const int64_t limit_ms = task.timeout_ns / 1'000'000;
     fail(stream,
-         {ACL_ERROR_RT_WAIT_TIMEOUT, "the wait for an event ran out after " +
+         {ACL_ERROR_RT_WAIT_TIMEOUT, std::string("the wait of ") + task.name + " ran out after " +
                                          std::to_string(limit_ms) +
-                                         " ms: no record of that event ran in this time"},
+                                         " ms: what it waits for did not come in this time"},
          now_ns);
     leave(stream);
     unsettled_.push_back(&stream);

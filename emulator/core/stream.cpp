@@ -130,7 +130,12 @@ void Stream::submit(Engine engine, const char* name, TaskBody body, const Load& 
 }
 
 bool Stream::enqueue(Task&& task) {
-  if (recording() != nullptr && record_task(*this, task)) return true;
+  if (recording() != nullptr) {
+    const base::Ref<Stream> held(this);
+    base::Peek::end();
+    if (record_task(*this, task)) return true;
+    return executor().submit(*state_, std::move(task)) != Admission::kNeverRecorded;
+  }
   return executor().submit(*state_, std::move(task)) != Admission::kNeverRecorded;
 }
 

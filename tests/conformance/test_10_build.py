@@ -204,7 +204,7 @@ def test_names_and_ids(device: int) -> None:
 
 
 def test_destroy_callbacks(device: int) -> None:
-    built, marks = Built(HEAD), ffi.new("char[2]")
+    built, marks = Built(HEAD), ffi.new("char[8]")
     ok(acl.aclmdlRIDestroyRegisterCallback(built.handle, rawabi.mark_host_memory, marks))
     assert acl.aclmdlRIDestroyRegisterCallback(built.handle, NULL, marks) == 100000
     ok(acl.aclmdlRIDestroyUnregisterCallback(built.handle, rawabi.mark_host_memory))

@@ -729,7 +729,7 @@ def test_a_model_execution_is_recorded(
 
 @rule("S10.10")
 def test_host_functions_are_recorded(stream: Any) -> None:
-    counter = ffi.new("char[1]")
+    counter = ffi.new("char[8]")
     with capture(stream) as instance:
         ok(acl.aclrtLaunchHostFunc(stream, rawabi.mark_host_memory, counter))
     assert counter[0] == b"\0"
