@@ -81,6 +81,20 @@ static int count_is_wrong(const char* spec, Py_ssize_t argc) {
   return argc < least || argc > total;
 }
 
+/* "float", "numpy.int64": a new str. */
+static PyObject* type_name(PyObject* value) {
+  PyObject* type = (PyObject*)Py_TYPE(value);
+  PyObject* module = PyObject_GetAttrString(type, "__module__");
+  PyObject* name = PyObject_GetAttrString(type, "__qualname__");
+  PyObject* dotted = name;
+  if (module != NULL && name != NULL && PyUnicode_CompareWithASCIIString(module, "builtins") != 0) {
+    dotted = PyUnicode_FromFormat("%U.%U", module, name);
+    Py_DECREF(name);
+  }
+  Py_XDECREF(module);
+  return dotted;
+}
+
 PyObject* art_refuse(const char* name, const char* spec, PyObject* const* argv, Py_ssize_t argc) {
   static const char prefix[] = "args parse failed";
   char argument[kMaxToken], type[kMaxToken];
@@ -91,9 +105,13 @@ PyObject* art_refuse(const char* name, const char* spec, PyObject* const* argv, 
   for (Py_ssize_t i = 0; i < argc && (spec = next_token(spec, argument, type)) != NULL; ++i) {
     const char* wanted = expected(argv[i], type);
     PyErr_Clear();
-    if (wanted != NULL)
-      return PyErr_Format(PyExc_TypeError, "%s %s: argument %zd (%s) must be %s, not %R of %S",
-                          name, prefix, i + 1, argument, wanted, argv[i], Py_TYPE(argv[i]));
+    if (wanted == NULL) continue;
+    PyObject* given = type_name(argv[i]);
+    if (given != NULL)
+      PyErr_Format(PyExc_TypeError, "%s %s: argument %zd (%s) must be %s, not %.80R (%U)", name,
+                   prefix, i + 1, argument, wanted, argv[i], given);
+    Py_XDECREF(given);
+    return NULL;
   }
   return PyErr_Format(PyExc_TypeError, "%s %s", name, prefix);
 }
@@ -114,8 +132,11 @@ PyObject* art_refuse_plainly(const char* name, const char* spec, PyObject* const
       PyErr_SetString(PyExc_TypeError, "parameter must be callable");
       return NULL;
     }
-    return PyErr_Format(PyExc_TypeError, "argument %zd must be %s, not %S", i + 1, wanted,
-                        Py_TYPE(argv[i]));
+    PyObject* given = type_name(argv[i]);
+    if (given != NULL)
+      PyErr_Format(PyExc_TypeError, "argument %zd must be %s, not %U", i + 1, wanted, given);
+    Py_XDECREF(given);
+    return NULL;
   }
   return PyErr_Format(PyExc_TypeError, "%s: bad argument", name);
 }
@@ -176,7 +197,7 @@ static int store(void* place, char letter, PyObject* integer) {
 static int list_failed(PyObject* type, const char* name, int position, const char* argument,
                        const char* problem, PyObject* member) {
   PyErr_Clear();
-  PyErr_Format(type, "%s args parse failed: argument %d (%s): %R %s", name, position, argument,
+  PyErr_Format(type, "%s args parse failed: argument %d (%s): %.80R %s", name, position, argument,
                member, problem);
   return -1;
 }

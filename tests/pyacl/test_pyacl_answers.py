@@ -104,6 +104,12 @@ def test_every_argument_arrives_where_it_belongs(echoes: dict[str, Any]) -> None
     assert len(echoes) > 340
 
 
+@pytest.mark.parametrize("outcome", CODES)
+def test_no_call_leaves_memory_behind(everything: Path, outcome: str) -> None:
+    growth = aclstandin.ask(everything, "growth", code=CODES[outcome])
+    assert {name: blocks for name, blocks in growth.items() if blocks > 50} == {}
+
+
 def test_answers_on_failure(answers: dict[str, dict[str, Any]]) -> None:
     failed = {name: answer[2] for name, answer in answers["failure"].items()}
     code = aclstandin.FAILURE
