@@ -132,9 +132,9 @@ void copy_blocking(void* dst, size_t dest_max, const void* src, size_t count,
   check_kind(kind, ACL_MEMCPY_HOST_TO_HOST, ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE);
   check_fits(count, dest_max, "destMax");
   if (dst == src) return;
-  const auto context = core::current_context();
+  core::Context& context = core::borrow_current_context();
   core::check_blocking_allowed();
-  blocking(*context, dst, src, count, [=] { memory::copy(dst, src, count); });
+  blocking(context, dst, src, count, [=] { memory::copy(dst, src, count); });
 }
 
 namespace {

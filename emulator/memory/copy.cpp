@@ -1,14 +1,56 @@
 // Copies and fills by address. Must never: touch a device range that view() has not checked.
+#include <algorithm>
+#include <atomic>
 #include <cstring>
+#include <thread>
 
 #include "base/error.hpp"
 #include "gen/abi.h"
 #include "memory/fault.hpp"
 #include "memory/memory.hpp"
 #include "memory/text.hpp"
+#include "ops/parallel.hpp"
+
+#if defined(__x86_64__)
+#include <emmintrin.h>
+#endif
 
 namespace ascendrt::memory {
 namespace {
+
+// Note [Large copies]
+// What does not fit the caches is written past them: no line of the destination is read before it
+// is overwritten, and nothing useful is driven out. From kShareFrom on a second thread copies half
+// of the pieces; one core does not use up the bandwidth of the memory.
+constexpr uint64_t kStreamFrom = (4ULL << 20) + 1;
+constexpr uint64_t kShareFrom = 16ULL << 20;
+constexpr uint64_t kPiece = 2ULL << 20;
+constexpr unsigned kThreads = 2;
+
+bool disjoint(const std::byte* dst, const std::byte* src, uint64_t bytes) {
+  const auto distance = reinterpret_cast<uintptr_t>(dst) - reinterpret_cast<uintptr_t>(src);
+  return std::min(distance, ~distance + 1) >= bytes;
+}
+
+void copy_past_caches(std::byte* dst, const std::byte* src, uint64_t bytes) {
+#if defined(__x86_64__)
+  constexpr uint64_t kLine = 64;
+  const uint64_t head = std::min(-reinterpret_cast<uintptr_t>(dst) % kLine, bytes);
+  std::memcpy(dst, src, head);
+  uint64_t at = head;
+  for (; at + kLine <= bytes; at += kLine) {
+    const auto* from = reinterpret_cast<const __m128i*>(src + at);
+    auto* to = reinterpret_cast<__m128i*>(dst + at);
+    const __m128i line[] = {_mm_loadu_si128(from), _mm_loadu_si128(from + 1),
+                            _mm_loadu_si128(from + 2), _mm_loadu_si128(from + 3)};
+    for (int i = 0; i < 4; ++i) _mm_stream_si128(to + i, line[i]);
+  }
+  _mm_sfence();  // these stores are not ordered otherwise
+  std::memcpy(dst + at, src + at, bytes - at);
+#else
+  std::memcpy(dst, src, bytes);
+#endif
+}
 
 struct CopyJob {
   std::byte* dst;
@@ -19,9 +61,20 @@ struct CopyJob {
 void run_copy(void* argument) {
   const auto& job = *static_cast<const CopyJob*>(argument);
   for (uint64_t row = 0; row < job.rows.height; ++row) {
-    std::memmove(job.dst + row * job.rows.dst_pitch, job.src + row * job.rows.src_pitch,
-                 job.rows.width);
+    std::byte* dst = job.dst + row * job.rows.dst_pitch;
+    const std::byte* src = job.src + row * job.rows.src_pitch;
+    const uint64_t width = job.rows.width;
+    if (width >= kStreamFrom && disjoint(dst, src, width)) {
+      copy_past_caches(dst, src, width);
+    } else {
+      std::memmove(dst, src, width);
+    }
   }
+}
+
+void run_piece(void* argument) {
+  const auto& job = *static_cast<const CopyJob*>(argument);
+  copy_past_caches(job.dst, job.src, job.rows.width);
 }
 
 struct FillJob {
@@ -35,15 +88,38 @@ void run_fill(void* argument) {
   std::memset(job.dst, job.value, job.bytes);
 }
 
-// Views cannot fault; only host memory of the client can.
-void run(void (*body)(void*), void* job, bool host) {
-  if (!host) return body(job);
-  const void* address = nullptr;
-  if (survive_fault(body, job, &address)) return;
+[[noreturn]] void refuse_host_address(const void* address) {
   base::fail(ACL_ERROR_RT_PARAM_INVALID, "host address " + address_text(address) +
                                              " cannot be read or written: the buffer is shorter "
                                              "than the size that was given, was freed, "
                                              "or is no address at all");
+}
+
+// Views cannot fault; only host memory of the client can.
+void run(void (*body)(void*), void* job, bool host) {
+  if (!host) return body(job);
+  const void* address = nullptr;
+  if (!survive_fault(body, job, &address)) refuse_host_address(address);
+}
+
+// Leaked on purpose: its thread may be at work when the process ends.
+ops::Workers& copiers() {
+  static auto* const workers =
+      new ops::Workers(static_cast<int>(std::min(kThreads, std::thread::hardware_concurrency())));
+  return *workers;
+}
+
+void copy_shared(const CopyJob& whole) {
+  const uint64_t bytes = whole.rows.width;
+  std::atomic<const void*> fault{nullptr};
+  ops::parallel_ranges({copiers()}, static_cast<int64_t>(bytes), kPiece,
+                       [&](int64_t begin, int64_t end) {
+                         const auto width = static_cast<uint64_t>(end - begin);
+                         CopyJob piece{whole.dst + begin, whole.src + begin, {width, 1, 0, 0}};
+                         const void* address = nullptr;
+                         if (!survive_fault(run_piece, &piece, &address)) fault.store(address);
+                       });
+  if (fault.load() != nullptr) refuse_host_address(fault.load());
 }
 
 bool on_host(const void* address) { return locate(address).place != Place::kDevice; }
@@ -62,6 +138,9 @@ void copy_rows(void* dst, const void* src, const Rows& rows) {
   if (rows.height == 0 || rows.width == 0) return;
   CopyJob job{static_cast<std::byte*>(view(dst, extent(rows.dst_pitch, rows))),
               static_cast<const std::byte*>(view(src, extent(rows.src_pitch, rows))), rows};
+  if (rows.height == 1 && rows.width >= kShareFrom && disjoint(job.dst, job.src, rows.width)) {
+    return copy_shared(job);
+  }
   run(run_copy, &job, on_host(dst) || on_host(src));
 }
 
