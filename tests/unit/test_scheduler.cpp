@@ -1,6 +1,7 @@
 // The scheduler as a state machine: no threads, no clock, a driver of a few lines.
 #include <algorithm>
 #include <deque>
+#include <functional>
 #include <random>
 #include <vector>
 
@@ -447,6 +448,67 @@ TEST(scheduler_event_id_is_free_after_record_and_waits) {
   CHECK_EQ(pool.available(), 0U);  // the wait has not passed
   m.run_all();
   CHECK_EQ(pool.available(), 1U);
+}
+
+// Takes up to `limit` tasks at the head of `s` and runs them for as long as they go on; how many.
+uint32_t run_batch(
+    Machine& m, StreamState& s, uint64_t limit, const std::function<void()>& meanwhile = [] {}) {
+  CHECK(m.scheduler.take(s, limit));
+  uint32_t done = 0;
+  for (Task* task = &s.current(); task != nullptr; task = Scheduler::goes_on(s, done)) {
+    task->body();
+    task->body = {};
+    if (done++ == 0) meanwhile();
+  }
+  m.scheduler.complete(s, {}, m.now, done);
+  return done;
+}
+
+TEST(scheduler_batch_ends_where_others_have_a_turn) {
+  Machine m;
+  auto& s = m.stream();
+  for (int i = 0; i < 6; ++i) m.body(s, i);
+  CHECK_EQ(run_batch(m, s, 2), 2U);  // the limit
+  CHECK_EQ(s.finished.load(), 2U);
+  m.body(s, 6, Engine::kHostToDevice);
+  const auto event = event_of(WaitRule::kEx);
+  m.record(s, event);
+  auto& other = m.stream();
+  CHECK_EQ(run_batch(m, s, kBatch, [&] { m.body(other, 100); }), 1U);  // another stream is ready
+  CHECK_EQ(m.scheduler.take(), &other);
+  m.finish(other);
+  CHECK_EQ(run_batch(m, s, kBatch), 3U);  // the engine changes
+  CHECK_EQ(event->done.load(), 0U);
+  CHECK_EQ(run_batch(m, s, kBatch), 1U);
+  CHECK_EQ(event->done.load(), 1U);  // the record had its turn
+  CHECK_EQ(m.log.size(), size_t{8});
+  CHECK(idle(s));
+}
+
+TEST(scheduler_batch_ends_for_who_waits) {
+  Machine m;
+  auto& s = m.stream();
+  for (int i = 0; i < 6; ++i) m.body(s, i);
+  CHECK_EQ(run_batch(m, s, kBatch, [&] { s.wanted = 3; }), 3U);
+  CHECK_EQ(s.finished.load(), 3U);
+  CHECK(m.scheduler.effects().awaited);
+  CHECK_EQ(s.wanted.load(), kNobodyWaits);
+  m.run_all();
+  CHECK(idle(s));
+}
+
+TEST(scheduler_drop_ends_a_batch) {
+  Machine m;
+  auto& s = m.stream();
+  for (int i = 0; i < 40; ++i) m.body(s, i);
+  CHECK_EQ(run_batch(m, s, kBatch, [&] { m.scheduler.drop(s, m.now); }), 1U);
+  CHECK_EQ(m.log.size(), size_t{1});
+  CHECK_EQ(m.scheduler.effects().dropped.size(), size_t{39});
+  CHECK(idle(s));
+  m.scheduler.effects().dropped.clear();
+  m.body(s, 100);  // works as before
+  m.run_all();
+  CHECK_EQ(m.log.back(), 100);
 }
 
 // A legal execution of random programs: per stream in order, no wait passed before its record.
