@@ -19,6 +19,8 @@ _VARIABLES = {
     "hbm_size": "ASCENDRT_HBM_SIZE",
     "memory": "ASCENDRT_DEVICE_MEMORY",
     "machine": "ASCENDRT_MACHINE",
+    "clock": "ASCENDRT_CLOCK",
+    "trace": "ASCENDRT_TRACE",
 }
 
 
@@ -38,6 +40,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="emulated machine shared by processes of that name; private = this process tree",
     )
+    parser.add_argument(
+        "--clock",
+        choices=["real", "virtual", "paced"],
+        help="virtual: modelled time, nothing sleeps; paced: modelled time on the wall",
+    )
+    parser.add_argument("--trace", metavar="FILE", help="modelled time: write a trace for Perfetto")
     parser.add_argument("cmd", nargs=argparse.REMAINDER, metavar="-- CMD [ARG ...]")
     parser.set_defaults(command=command, parser=parser)
 

@@ -1,0 +1,36 @@
+"""The rules of streams, events, copies, callbacks and captures hold on the modelled clock as well.
+
+The conformance files run again, unchanged, under a seed; tests that compare with real time are
+marked `wall_clock` there and skipped.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).resolve().parents[1]
+FILES = ("04_stream", "05_event", "06_memcpy", "07_callback", "10_capture")
+SEED = "20"
+LONG_S = 280
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_conformance_on_the_modelled_clock(name: str) -> None:
+    path = TESTS / "conformance" / f"test_{name}.py"
+    variables = {
+        "ASCENDRT_CLOCK": "virtual",
+        "ASCENDRT_SCHED_SEED": SEED,
+        "ASCENDRT_MACHINE": "private",
+    }
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(path)]
+    done = subprocess.run(
+        command, env=os.environ | variables, capture_output=True, text=True, timeout=LONG_S,
+        check=False, cwd=TESTS.parent,
+    )  # fmt: skip
+    assert done.returncode == 0, f"ASCENDRT_SCHED_SEED={SEED}\n{done.stdout[-4000:]}"
+    assert " passed" in done.stdout
