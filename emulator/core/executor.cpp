@@ -29,6 +29,10 @@ Executor* make_executor() {
     auto* stepped = new SteppedExecutor(runtime().physical_device_count(),
                                         CostModel(soc, settings.timing), settings, soc.name);
     g_clock.store(Clock::kModelled, std::memory_order_relaxed);
+    if (settings.seeded) {
+      base::log_line("tasks run in the order of ASCENDRT_SCHED_SEED=" +
+                     std::to_string(settings.seed));
+    }
     return stepped;
   }
   g_clock.store(Clock::kReal, std::memory_order_relaxed);

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/log.hpp"
 #include "base/rng.hpp"
 #include "base/thread_end.hpp"
 #include "core/exception_info.hpp"
@@ -37,10 +36,6 @@ SteppedExecutor::SteppedExecutor(size_t devices, CostModel model, const TimeSett
   scheduler_.set_event_latency(model_.event_latency_ns());
   for (size_t i = 0; i < engines_.size(); ++i) {
     engines_[i].capacity = model_.capacity(static_cast<Engine>(i % kEngines));
-  }
-  if (settings_.seeded) {
-    base::log_line("tasks run in the order of ASCENDRT_SCHED_SEED=" +
-                   std::to_string(settings_.seed));
   }
   g_stepped.store(this, std::memory_order_release);
 }
