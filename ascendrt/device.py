@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import os
 import threading
+import weakref
 from dataclasses import dataclass
 
 from ascendrt import _lib
@@ -138,7 +139,8 @@ class Device(Owned):
 class Context(Owned):
     """An explicit context on a device, current on the creating thread.
 
-    Raises: AclError 107001 for a bad device id.
+    Closing it closes every Memory that was made while it was current: an allocation would outlive
+    its context, as on a card, and leak. Raises: AclError 107001 for a bad device id.
     Source: aclrtCreateContext: owns a default stream, works without a Device object.
     """
 
@@ -149,18 +151,36 @@ class Context(Owned):
         call("aclrtCreateContext", handle, index, ids={"device": index})
         self.device_index = index
         self._handle = handle[0]
+        self._owned: weakref.WeakSet[Owned] = weakref.WeakSet()
         self._closed = False
+        _contexts[_lib.address(self._handle)] = self
 
     def __repr__(self) -> str:
         return f"Context(device={self.device_index})"
 
     def _release(self) -> None:
+        for owned in list(self._owned):
+            owned.close()
         call("aclrtDestroyContext", self._handle, ids={"device": self.device_index})
 
     def use(self) -> None:
         """Make this context current on the calling thread."""
         self._require_open()
         call("aclrtSetCurrentContext", self._handle, ids={"device": self.device_index})
+
+
+# Open Context objects by the address of their handle.
+_contexts: weakref.WeakValueDictionary[int, Context] = weakref.WeakValueDictionary()
+
+
+def give_to_context(owned: Owned) -> None:
+    """Let the current Context close `owned` with itself; nothing without a Context object."""
+    if not _contexts:
+        return
+    handle = _lib.current_context()
+    context = None if handle is None else _contexts.get(_lib.address(handle))
+    if context is not None and not context.closed:
+        context._owned.add(owned)
 
 
 def _count_or_unknown() -> int | str:

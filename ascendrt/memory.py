@@ -14,6 +14,7 @@ from ascendrt import _backend, _lib
 from ascendrt._gen.enums import aclrtMemcpyKind, aclrtMemMallocPolicy
 from ascendrt._lib import call
 from ascendrt._owned import Owned
+from ascendrt.device import give_to_context
 from ascendrt.errors import AscendrtError
 
 _TO_DEVICE = int(aclrtMemcpyKind.ACL_MEMCPY_HOST_TO_DEVICE)
@@ -51,8 +52,9 @@ def _told(blocks: bool) -> dict[str, Any]:
 class Memory(Owned):
     """An allocation on the current device.
 
-    Units: bytes. Raises: ValueError for a size below 1; OutOfMemoryError; AclError 107002 without
-    a current device. Source: aclrtMalloc (huge pages for large sizes, contents undefined).
+    A Context object closes what was made under it. Units: bytes. Raises: ValueError for a size
+    below 1; OutOfMemoryError; AclError 107002 without a current device. Source: aclrtMalloc (huge
+    pages for large sizes, contents undefined).
     """
 
     def __init__(self, size_bytes: int) -> None:
@@ -63,6 +65,7 @@ class Memory(Owned):
         self.size_bytes = size_bytes
         self._pointer = pointer[0]
         self._closed = False
+        give_to_context(self)
 
     @classmethod
     def from_array(cls, array: npt.ArrayLike) -> Memory:

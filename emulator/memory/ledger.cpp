@@ -284,10 +284,17 @@ Ledger::Used Ledger::sum(uint32_t device, const std::array<Row, kKinds>& rows) c
   return {add(rows[0], mine_[device].normal), add(rows[1], mine_[device].huge)};
 }
 
-void Ledger::forget(uint32_t place) {
-  for (size_t row = 0; row < 2 * kLedgerDevices * kKinds; ++row) {
-    write(offsetof(Sheet, used) + row * sizeof(Row) + place * sizeof(uint64_t), uint64_t{0});
+// The four cells of a place on one device.
+void Ledger::forget(uint32_t device, uint32_t place) {
+  const size_t cell = device * kKinds * sizeof(Row) + place * sizeof(uint64_t);
+  for (size_t kind = 0; kind < kKinds; ++kind) {
+    write(offsetof(Sheet, used) + cell + kind * sizeof(Row), uint64_t{0});
+    write(offsetof(Sheet, cached) + cell + kind * sizeof(Row), uint64_t{0});
   }
+}
+
+void Ledger::forget(uint32_t place) {
+  for (uint32_t device = 0; device < kLedgerDevices; ++device) forget(device, place);
   write(place_at(place), Place{});
 }
 
@@ -297,15 +304,13 @@ bool Ledger::alive(uint32_t place) const {
   return fcntl(file_, F_OFD_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
 }
 
-// With both locks held: forgets what processes that died still have on the sheet.
+// With both locks held: forgets what processes that died still have of the device.
 void Ledger::sweep(uint32_t device) {
-  std::array<Place, kLedgerProcesses> places;
   std::array<Row, kKinds> rows;
-  read(offsetof(Sheet, places), places);
   read(offsetof(Sheet, used) + device * sizeof rows, rows);
   for (uint32_t place = 0; place < kLedgerProcesses; ++place) {
-    const bool empty = places[place].process == 0 && rows[0][place] == 0 && rows[1][place] == 0;
-    if (place != place_ && !empty && !alive(place)) forget(place);
+    const bool empty = rows[0][place] == 0 && rows[1][place] == 0;
+    if (place != place_ && !empty && !alive(place)) forget(device, place);
   }
 }
 

@@ -133,6 +133,7 @@ class Ledger {
   bool alive(uint32_t place) const;
   Used sum(uint32_t device, const std::array<Row, kKinds>& rows) const;
   void forget(uint32_t place);
+  void forget(uint32_t device, uint32_t place);
   void sweep(uint32_t device);
   uint32_t* word(size_t at) const;
   std::string where() const;

@@ -451,3 +451,23 @@ def register_anything() -> Any:
 @pytest.mark.parametrize("chip", ["310B", "310P"])
 def test_register_on_a_chip_without_it(chip: str) -> None:
     assert rawabi.fresh_on(chip, register_anything) == [207000] * 3
+
+
+@pytest.mark.emulator
+def test_memory_usage_by_owner(device: int) -> None:
+    info, count = ffi.new("aclrtMemUsageInfo[8]"), ffi.new("size_t *")
+    assert acl.aclrtGetMemUsageInfo(0, NULL, 8, count) == 100000
+    assert acl.aclrtGetMemUsageInfo(0, info, 8, NULL) == 100000
+    assert acl.aclrtGetMemUsageInfo(0, info, 0, count) == 100000
+    assert acl.aclrtGetMemUsageInfo(99, info, 8, count) == 107001
+    ok(acl.aclrtGetMemUsageInfo(0, info, 8, count))
+    assert count[0] >= 1
+    assert ffi.string(info[0].name) == b"APP"
+    before = info[0].curMemSize
+    pointer = malloc(5 << 20)
+    ok(acl.aclrtGetMemUsageInfo(0, info, 1, count))
+    assert (info[0].curMemSize - before, count[0]) == ((5 << 20) + 32, 1)
+    assert info[0].memPeakSize >= info[0].curMemSize
+    ok(acl.aclrtFree(pointer))
+    ok(acl.aclrtGetMemUsageInfo(0, info, 8, count))
+    assert info[0].curMemSize == before

@@ -171,6 +171,27 @@ def test_leaks_are_freed_on_request() -> None:
     assert "they are freed" in done.stderr
 
 
+def test_a_context_object_frees_what_was_made_under_it() -> None:
+    code = """
+import ascendrt
+with ascendrt.Device(0) as device:
+    outside = ascendrt.Memory(1 << 20)
+    with ascendrt.Context(0):
+        inside = [ascendrt.Memory(3 << 20) for _ in range(3)]
+        inside[0].close()
+        dropped = ascendrt.Memory(64)
+        del dropped
+    print([memory.closed for memory in inside], outside.closed)
+    inside[1].close()
+    device.use()
+    print(ascendrt.memory_stats()["devices"][0]["blocks"])
+    outside.close()
+"""
+    done = run(sys.executable, "-c", code)
+    assert done.stdout == "[True, True, True] False\n1\n", done.stderr
+    assert "ends with" not in done.stderr
+
+
 HOLD = """
 import sys, ascendrt
 device = ascendrt.Device(0)

@@ -3,8 +3,11 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+#include <array>
 #include <memory>
+#include <random>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "memory/ledger.hpp"
@@ -202,6 +205,76 @@ TEST(memory_ledger_refuses_links_and_foreign_files) {
   machine.write("", 0600);
   CHECK_EQ(chown(("/dev/shm" + machine.file).c_str(), 12345, 12345), 0);
   CHECK(refusal(machine.name).find("belongs to user 12345") != std::string::npos);
+}
+
+// A process of the same user that has gone mad: it writes noise anywhere into the file and cuts it.
+TEST(memory_ledger_survives_a_hostile_peer) {
+  const Machine machine("hostile");
+  Ledger mine(machine.name);
+  const pid_t peer = fork();
+  if (peer == 0) {
+    const int file = shm_open(machine.file.c_str(), O_RDWR, 0);
+    std::mt19937_64 random(7);
+    std::array<uint64_t, 64> noise{};
+    while (true) {
+      for (uint64_t& word : noise) word = random();
+      const auto at = static_cast<off_t>(random() % 300'000);
+      if (random() % 8 == 0 && ftruncate(file, at) != 0) _exit(1);
+      if (pwrite(file, noise.data(), sizeof noise, at) < 0) _exit(1);
+    }
+  }
+  for (int step = 0; step < 150; ++step) {
+    const auto device = static_cast<uint32_t>(step % 64);
+    mine.charge(device, Pages::kHuge, 100, 1ULL << 40);  // may be refused: sums are noise
+    mine.release(device, Pages::kHuge, 100);
+    mine.used(device);
+    mine.cached_by_others(device);
+    mine.other_holders(device);
+    if (step % 50 != 0) continue;
+    mine.ask_others(device);
+    if (const auto question = mine.wait_for_question()) mine.answer(*question, {{1, 2}});
+  }
+  kill(peer, SIGKILL);
+  waitpid(peer, nullptr, 0);
+  // When the noise is over, what is ours is told right again, whatever stands for others.
+  CHECK(mine.charge(0, Pages::kHuge, 5, UINT64_MAX));
+  bool found = false;
+  for (const auto& holder : mine.holders(0)) found = found || (holder.own && holder.used.huge == 5);
+  CHECK(found);
+}
+
+TEST(memory_ledger_asks_and_is_answered) {
+  const Machine machine("ask");
+  Ledger mine(machine.name);
+  CHECK(mine.charge(0, Pages::kHuge, 10, 1000));
+  Worker worker([&] {
+    auto* theirs = new Ledger(machine.name);
+    if (!theirs->charge(0, Pages::kHuge, 500, 1000)) _exit(1);
+    std::thread([theirs] {
+      while (true) {
+        if (const auto question = theirs->wait_for_question()) {
+          theirs->release(0, Pages::kHuge, 300);
+          theirs->answer(*question, {{0, 50}});
+        }
+      }
+    }).detach();
+  });
+  CHECK_EQ(mine.used(0).total(), uint64_t{510});
+  mine.ask_others(0);
+  CHECK_EQ(mine.used(0).total(), uint64_t{210});
+  CHECK_EQ(mine.cached_by_others(0).huge_bytes, uint64_t{50});
+  CHECK_EQ(mine.cached_by_others(0).normal_bytes, uint64_t{0});
+}
+
+TEST(memory_ledger_is_made_new_only_when_nobody_uses_it) {
+  const Machine machine("reset");
+  machine.write("damaged", 0644);
+  CHECK(refusal(machine.name) != "accepted");
+  CHECK(Ledger::reset(machine.name).find("is new") != std::string::npos);
+  CHECK_EQ(refusal(machine.name), std::string("accepted"));
+  const Ledger user(machine.name);
+  CHECK_THROWS_CODE(Ledger::reset(machine.name), kRefused);
+  CHECK_THROWS_CODE(Ledger::reset("private"), kRefused);
 }
 
 TEST(memory_ledger_machine_names) {
