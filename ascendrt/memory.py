@@ -75,6 +75,15 @@ class Memory(Owned):
         memory.write(source)
         return memory
 
+    @classmethod
+    def adopt(cls, pointer: _lib.Handle, size_bytes: int) -> Memory:
+        """Take over an allocation that a call made; it is freed with the object."""
+        memory = cls.__new__(cls)
+        memory.size_bytes = size_bytes
+        memory._pointer = pointer
+        memory._closed = False
+        return memory
+
     def __repr__(self) -> str:
         return f"Memory({self.size_bytes} bytes at {_lib.address(self._pointer):#x})"
 

@@ -103,11 +103,15 @@ class Description(Owned):
 
 
 class _Dataset(Owned):
-    """An aclmdlDataset with one device buffer per tensor, in index order."""
+    """An aclmdlDataset with one device buffer per tensor, in index order.
+
+    A tensor of open shape has no memory of its own: every run allocates what its result needs.
+    """
 
     def __init__(self, specs: tuple[TensorSpec, ...]) -> None:
+        self._specs = specs
         self._buffers: list[_lib.Handle] = []
-        self.memories: list[Memory] = []
+        self._memories: list[Memory | None] = []
         self.handle = lib.aclmdlCreateDataset()
         if not self.handle:
             raise _lib.failure(_lib.recent_code(), "aclmdlCreateDataset")
@@ -120,20 +124,68 @@ class _Dataset(Owned):
             raise
 
     def _add(self, spec: TensorSpec) -> None:
-        memory = Memory(max(spec.size_bytes, 1))
-        self.memories.append(memory)
-        buffer = lib.aclCreateDataBuffer(memory.pointer, memory.size_bytes)
+        memory = None if spec.is_dynamic else Memory(max(spec.size_bytes, 1))
+        self._memories.append(memory)
+        pointer = _lib.null() if memory is None else memory.pointer
+        buffer = lib.aclCreateDataBuffer(pointer, 0 if memory is None else memory.size_bytes)
         if not buffer:
             raise _lib.failure(_lib.recent_code(), "aclCreateDataBuffer", tensor=spec.name)
         self._buffers.append(buffer)
         call("aclmdlAddDatasetBuffer", self.handle, buffer, ids={"tensor": spec.name})
 
+    def write(self, index: int, array: np.ndarray[Any, Any]) -> None:
+        """Copy a tensor to its buffer."""
+        memory = self._memories[index]
+        assert memory is not None, self._specs[index]
+        memory.write(array)
+
+    def read(self, index: int, dtype: npt.DTypeLike | None = None) -> np.ndarray[Any, Any]:
+        """Copy a tensor to a new array after a run, in the shape that it has in this run.
+
+        Another dtype than that of the description stands for the bytes, in one dimension.
+        """
+        spec, memory, shape = self._specs[index], self._memories[index], self._specs[index].shape
+        taken = None
+        if memory is None:
+            shape = self._shape(index)
+            memory = taken = self._take(index)
+        try:
+            if dtype is None:
+                return memory.read(shape, dtypes.to_numpy(spec.acl_dtype))
+            size = memory.size_bytes if taken else spec.size_bytes
+            return memory.read((size // np.dtype(dtype).itemsize,), dtype)
+        finally:
+            if taken is not None:
+                taken.close()
+
+    def shape(self, index: int) -> tuple[int, ...]:
+        """Return the shape of a tensor, of an open one that of the last run."""
+        spec = self._specs[index]
+        return self._shape(index) if spec.is_dynamic else spec.shape
+
+    def _shape(self, index: int) -> tuple[int, ...]:
+        desc = lib.aclmdlGetDatasetTensorDesc(self.handle, index)
+        size = _lib.new("int64_t *")
+        shape = []
+        for dim in range(lib.aclGetTensorDescNumDims(desc)):
+            call("aclGetTensorDescDimV2", desc, dim, size, ids={"tensor": index})
+            shape.append(int(size[0]))
+        return tuple(shape)
+
+    def _take(self, index: int) -> Memory:
+        buffer = self._buffers[index]
+        pointer = lib.aclGetDataBufferAddr(buffer)
+        size = int(lib.aclGetDataBufferSizeV2(buffer))
+        call("aclUpdateDataBuffer", buffer, _lib.null(), 0)
+        return Memory.adopt(pointer, size)
+
     def _release(self) -> None:
         _lib.check_quiet(lib.aclmdlDestroyDataset(self.handle), "aclmdlDestroyDataset")
         for buffer in self._buffers:
             _lib.check_quiet(lib.aclDestroyDataBuffer(buffer), "aclDestroyDataBuffer")
-        for memory in self.memories:
-            memory.close()
+        for memory in self._memories:
+            if memory is not None:
+                memory.close()
 
 
 class Model(Owned):
@@ -186,18 +238,15 @@ class Model(Owned):
         inputs = self._arrange(arrays, named)
         with self._turn, _lib.in_context(self._context):
             feed, fetch = self._prepare()
-            for memory, array in zip(feed.memories, inputs, strict=True):
-                memory.write(array)
+            for index, array in enumerate(inputs):
+                feed.write(index, array)
             ids = {"model_id": self.model_id}
             call("aclmdlExecute", self.model_id, feed.handle, fetch.handle, ids=ids)
-            return [
-                memory.read(spec.shape, dtypes.to_numpy(spec.acl_dtype))
-                for memory, spec in zip(fetch.memories, self.outputs, strict=True)
-            ]
+            return [fetch.read(index) for index in range(len(self.outputs))]
 
     def _prepare(self) -> tuple[_Dataset, _Dataset]:
         if not self._datasets:
-            for spec in (*self.inputs, *self.outputs):
+            for spec in self.inputs:
                 if spec.is_dynamic:
                     raise ValueError(
                         f"tensor {spec.name!r} has the open shape {spec.shape}; "

@@ -1,5 +1,6 @@
 // Entries: loading models onto the device, running and unloading them.
 // Must never: run anything itself, or hold a data buffer longer than the call.
+#include <algorithm>
 #include <cstring>
 #include <string>
 #include <utility>
@@ -56,6 +57,11 @@ std::vector<base::Ref<DataBuffer>> buffers_of(const Dataset& dataset, const char
   return out;
 }
 
+// Only a run tells the shape.
+bool is_open(const model::IoDesc& io) {
+  return std::any_of(io.dims.begin(), io.dims.end(), [](int64_t dim) { return dim < 0; });
+}
+
 // Output buffers without memory get some, which the client frees. Taken back when the call fails.
 class MissingOutputs {
  public:
@@ -66,6 +72,7 @@ class MissingOutputs {
         refuse_argument("output " + std::to_string(i) +
                         " has no memory, and no loaded model tells how much it needs");
       }
+      if (is_open(loaded->model.outputs[i])) continue;  // the run allocates what it needs
       const auto size = static_cast<size_t>(loaded->model.outputs[i].size);
       const auto& device = model::DeviceModel::of(*loaded).context().device();
       outputs[i]->data = memory::allocate_device(device.index(), std::max<size_t>(size, 1),
@@ -151,12 +158,20 @@ Request prepare(uint32_t id, const aclmdlDataset* input, aclmdlDataset* output,
   return request;
 }
 
-// A tensor desc on some input makes the call describe the outputs.
-void describe_outputs(const Dataset& input, Dataset& output, const model::Model& described) {
+// A tensor desc on some input makes the call describe the outputs; those whose shape only the run
+// could tell are always described, and get the memory that the run allocated.
+void describe_outputs(const Dataset& input, Dataset& output, const model::Model& described,
+                      const std::vector<model::OutputResult>& results) {
   bool wanted = false;
   for (const auto& entry : input.entries) wanted = wanted || static_cast<bool>(entry.desc);
-  if (!wanted) return;
   for (size_t i = 0; i < output.entries.size(); ++i) {
+    const bool open = is_open(described.outputs[i]);
+    if (!wanted && !open) continue;
+    const auto buffer = base::handles().get<DataBuffer>(output.entries[i].buffer);
+    if (open && buffer && buffer->data == nullptr) {
+      buffer->data = results[i].buffer.address;
+      buffer->size = results[i].buffer.size;
+    }
     auto& desc = output.entries[i].desc;
     if (!desc) {
       desc = base::make_ref<TensorDesc>();
@@ -165,17 +180,18 @@ void describe_outputs(const Dataset& input, Dataset& output, const model::Model&
     const model::IoDesc& io = described.outputs[i];
     desc->fields.dtype = static_cast<aclDataType>(io.dtype);
     desc->fields.format = static_cast<aclFormat>(io.format);
-    desc->fields.dims = io.dims;
+    desc->fields.dims = open ? model::to_dims(results[i].type.shape) : io.dims;
   }
 }
 
 void execute(uint32_t id, const aclmdlDataset* input, aclmdlDataset* output) {
   MissingOutputs missing;
   Request request = prepare(id, input, output, model::DeviceModel::Use::kBlocking, &missing);
-  model::DeviceModel::of(*request.loaded).execute(*request.loaded, std::move(request.buffers));
+  const auto results =
+      model::DeviceModel::of(*request.loaded).execute(*request.loaded, std::move(request.buffers));
   missing.keep();
   describe_outputs(*live<Dataset>(input, "input"), *live<Dataset>(output, "output"),
-                   request.loaded->model);
+                   request.loaded->model, results);
 }
 
 void execute_async(uint32_t id, const aclmdlDataset* input, aclmdlDataset* output,

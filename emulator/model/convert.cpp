@@ -3,14 +3,11 @@
 #include "model/convert.hpp"
 
 #include <algorithm>
-#include <cerrno>
-#include <charconv>
-#include <cstring>
-#include <fstream>
+#include <deque>
+#include <set>
 #include <unordered_map>
 
 #include "base/error.hpp"
-#include "gen/soc.inc"
 #include "model/convert_node.hpp"
 #include "model/om_container.hpp"
 #include "model/om_writer.hpp"
@@ -21,9 +18,23 @@ namespace {
 
 // Opsets whose operators the rules know.
 constexpr int64_t kOldestOpset = 7;
-constexpr int64_t kNewestOpset = 26;
+constexpr int64_t kNewestOpset = 28;
 
 [[noreturn]] void refuse(const std::string& text) { fail_model(kGeParamInvalid, text); }
+
+// What all graphs of one conversion share.
+struct Session {
+  const onnx::File& file;
+  const ConvertOptions& options;
+  int64_t opset = 0;
+  std::deque<Graph> subgraphs;
+  std::vector<std::string> unsupported;  // one line per node
+
+  int64_t opset_of(const onnx::Node& node) const {
+    const auto found = file.opsets.find(node.domain == "ai.onnx" ? "" : node.domain);
+    return found == file.opsets.end() ? opset : found->second;
+  }
+};
 
 std::string label(const onnx::Node& node, int64_t opset) {
   const std::string domain = node.domain.empty() ? "" : " of domain '" + node.domain + "'";
@@ -33,28 +44,217 @@ std::string label(const onnx::Node& node, int64_t opset) {
   return "op type " + node.op_type + domain + ", node " + name + ", opset " + std::to_string(opset);
 }
 
+// One graph of the file: the root, or a body that reads tensors of the graphs around it.
+class GraphConverter final : public SubgraphConverter {
+ public:
+  GraphConverter(Session& session, const onnx::Graph& source, Graph& target, GraphConverter* outer)
+      : session_(session), source_(source), target_(target), graph_(target), outer_(outer) {
+    target.name = source.name.empty() ? "graph" : source.name;
+    for (const auto* list : {&source.declared, &source.outputs}) {
+      for (const onnx::GraphInput& value : *list) declared_[value.name] = &value;
+    }
+  }
+
+  GraphBuilder& builder() { return graph_; }
+  void add_initializers();
+  void convert_nodes();
+  // False when an output depends on a node that cannot be converted.
+  bool add_outputs(std::vector<TensorType>& types);
+  void define(const std::string& name, GraphValue value);
+  Body convert_body(const NodeCall& call, const onnx::Graph& body,
+                    const std::vector<TensorType>& inputs, std::vector<std::string>& captured,
+                    size_t first_operand) override;
+  GraphValue outer_value(const std::string& name) override { return *find(name); }
+  bool inline_body(const onnx::Graph& body, const std::vector<GraphValue>& inputs,
+                   std::vector<GraphValue>& results) override;
+
+ private:
+  void convert(const onnx::Node& node, size_t position);
+  std::vector<GraphValue> convert_checked(const onnx::Node& node, size_t position);
+  const GraphValue* find(const std::string& name);
+  void declare(GraphValue& value, const std::string& name);
+
+  Session& session_;
+  const onnx::Graph& source_;
+  Graph& target_;
+  GraphBuilder graph_;
+  GraphConverter* outer_;
+  std::unordered_map<std::string, const onnx::GraphInput*> declared_;
+  std::unordered_map<std::string, GraphValue> values_;
+  std::set<std::string> spoiled_;                 // made by nodes that cannot be converted
+  std::vector<std::string>* captured_ = nullptr;  // names of outer tensors this body reads
+  size_t first_captured_ = 0;                     // operand number of the first one
+};
+
+void GraphConverter::define(const std::string& name, GraphValue value) {
+  if (!values_.emplace(name, std::move(value)).second) {
+    refuse("tensor '" + name + "' is made twice in the model");
+  }
+}
+
+void GraphConverter::add_initializers() {
+  for (const onnx::TensorData& tensor : source_.initializers) {
+    const TensorType type{static_cast<aclDataType>(tensor.dtype), to_shape(tensor.dims)};
+    define(tensor.name, graph_.constant(tensor.name, type, tensor.bytes));
+  }
+}
+
+// Outer constants are repeated in the body, other outer tensors become inputs of the body.
+const GraphValue* GraphConverter::find(const std::string& name) {
+  const auto found = values_.find(name);
+  if (found != values_.end()) return &found->second;
+  if (outer_ == nullptr || spoiled_.contains(name)) return nullptr;
+  const GraphValue* value = outer_->find(name);
+  if (value == nullptr) {
+    if (outer_->spoiled_.contains(name)) spoiled_.insert(name);
+    return nullptr;
+  }
+  if (value->is_constant()) return &values_.emplace(name, *value).first->second;
+  const auto& list = *captured_;
+  const auto at = static_cast<size_t>(std::find(list.begin(), list.end(), name) - list.begin());
+  if (at == list.size()) captured_->push_back(name);
+  GraphValue inner = graph_.add_data(name, value->type, static_cast<int64_t>(first_captured_ + at));
+  return &values_.emplace(name, std::move(inner)).first->second;
+}
+
+// The shape that the file declares for a tensor whose shape could not be inferred.
+void GraphConverter::declare(GraphValue& value, const std::string& name) {
+  const auto found = declared_.find(name);
+  if (!value.type.shape.is_open() || found == declared_.end() || !found->second->has_shape) return;
+  const Dims& dims = found->second->dims;
+  if (std::any_of(dims.begin(), dims.end(), [](int64_t dim) { return dim < 0; })) return;
+  graph_.declare(value, to_shape(dims));
+}
+
+std::vector<GraphValue> GraphConverter::convert_checked(const onnx::Node& node, size_t position) {
+  const std::string name =
+      node.name.empty() ? node.op_type + "_" + std::to_string(position) : node.name;
+  const NodeRule* rule = find_node_rule(node.domain, node.op_type);
+  if (rule == nullptr) fail_model(kGeParamInvalid, "no such operator is implemented");
+  NodeCall call{graph_, node, session_.opset_of(node), name, {}, *this};
+  for (const std::string& input : node.inputs) {
+    if (input.empty()) {
+      call.inputs.emplace_back(std::nullopt);
+      continue;
+    }
+    const GraphValue* value = find(input);
+    if (value == nullptr) {
+      fail_model(kGeParamInvalid, "input '" + input + "' is made by no earlier node");
+    }
+    call.inputs.emplace_back(*value);
+  }
+  std::vector<GraphValue> results = rule->convert(call);
+  for (size_t i = results.size(); i < node.outputs.size(); ++i) {
+    if (!node.outputs[i].empty()) {
+      fail_model(kGeParamInvalid, "output " + std::to_string(i) + " cannot be converted");
+    }
+  }
+  return results;
+}
+
+void GraphConverter::convert(const onnx::Node& node, size_t position) {
+  const auto spoil = [&] { spoiled_.insert(node.outputs.begin(), node.outputs.end()); };
+  const bool reads_spoiled =
+      std::any_of(node.inputs.begin(), node.inputs.end(), [&](const std::string& input) {
+        return !input.empty() && find(input) == nullptr && spoiled_.contains(input);
+      });
+  if (reads_spoiled && find_node_rule(node.domain, node.op_type) != nullptr) return spoil();
+  const size_t before = session_.unsupported.size();
+  try {
+    std::vector<GraphValue> results = convert_checked(node, position);
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+      if (node.outputs[i].empty()) continue;
+      declare(results[i], node.outputs[i]);
+      define(node.outputs[i], results[i]);
+    }
+  } catch (const base::Error& error) {
+    // A body that holds unsupported nodes has listed them.
+    if (session_.unsupported.size() == before) {
+      session_.unsupported.push_back(label(node, session_.opset_of(node)) + ": " + error.text);
+    }
+    spoil();
+  }
+}
+
+void GraphConverter::convert_nodes() {
+  for (size_t i = 0; i < source_.nodes.size(); ++i) convert(source_.nodes[i], i);
+}
+
+bool GraphConverter::add_outputs(std::vector<TensorType>& types) {
+  std::vector<GraphValue> outputs;
+  for (const onnx::GraphInput& output : source_.outputs) {
+    const GraphValue* value = find(output.name);
+    if (value == nullptr) {
+      if (!spoiled_.contains(output.name)) {
+        refuse("output '" + output.name + "' is made by no node of the model");
+      }
+      return false;
+    }
+    outputs.push_back(*value);
+    types.push_back(value->type);
+  }
+  graph_.add_outputs(outputs);
+  return true;
+}
+
+Body GraphConverter::convert_body(const NodeCall& call, const onnx::Graph& body,
+                                  const std::vector<TensorType>& inputs,
+                                  std::vector<std::string>& captured, size_t first_operand) {
+  Graph& target = session_.subgraphs.emplace_back();
+  GraphConverter inner(session_, body, target, this);
+  inner.captured_ = &captured;
+  inner.first_captured_ = first_operand;
+  target.name = call.name + "_" + target.name + "_" + std::to_string(session_.subgraphs.size());
+  const std::string name = target.name;
+  if (body.inputs.size() != inputs.size()) call.fail("a body with another number of inputs");
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    inner.define(body.inputs[i].name,
+                 inner.builder().add_data(body.inputs[i].name, inputs[i], static_cast<int64_t>(i)));
+  }
+  inner.add_initializers();
+  inner.convert_nodes();
+  Body result{name, {}};
+  if (!inner.add_outputs(result.outputs)) call.fail("a body");
+  return result;
+}
+
+// The nodes of the body become nodes of this graph.
+bool GraphConverter::inline_body(const onnx::Graph& body, const std::vector<GraphValue>& inputs,
+                                 std::vector<GraphValue>& results) {
+  if (body.inputs.size() != inputs.size()) return false;
+  for (size_t i = 0; i < inputs.size(); ++i) define(body.inputs[i].name, inputs[i]);
+  for (const onnx::TensorData& tensor : body.initializers) {
+    const TensorType type{static_cast<aclDataType>(tensor.dtype), to_shape(tensor.dims)};
+    values_.insert_or_assign(tensor.name, graph_.constant(tensor.name, type, tensor.bytes));
+  }
+  for (size_t i = 0; i < body.nodes.size(); ++i) convert(body.nodes[i], i);
+  for (const onnx::GraphInput& output : body.outputs) {
+    const GraphValue* value = find(output.name);
+    if (value == nullptr) return false;
+    results.push_back(*value);
+  }
+  return true;
+}
+
 class Converter {
  public:
   Converter(const onnx::File& file, const ConvertOptions& options)
-      : file_(file), options_(options) {
+      : session_{file, options, 0, {}, {}} {
     model_.graphs.emplace_back();
-    model_.graphs[0].name = file.graph_name.empty() ? "graph" : file.graph_name;
-    model_.name = model_.graphs[0].name;
     model_.soc_version = options.soc_version;
     if (!options.command_line.empty()) model_.attrs.set("atc_cmdline", options.command_line);
   }
 
   Model run() {
     find_opset();
-    check_nodes();
-    GraphBuilder graph(model_.graphs[0]);
-    add_inputs(graph);
-    for (const onnx::TensorData& tensor : file_.initializers) {
-      const TensorType type{static_cast<aclDataType>(tensor.dtype), to_shape(tensor.dims)};
-      define(tensor.name, graph.constant(tensor.name, type, tensor.bytes));
-    }
-    for (size_t i = 0; i < file_.nodes.size(); ++i) convert(graph, file_.nodes[i], i);
-    add_outputs(graph);
+    GraphConverter root(session_, session_.file.graph, model_.graphs[0], nullptr);
+    model_.name = model_.graphs[0].name;
+    add_inputs(root);
+    root.add_initializers();
+    root.convert_nodes();
+    report_unsupported();
+    add_outputs(root);
+    for (Graph& graph : session_.subgraphs) model_.graphs.push_back(std::move(graph));
     complete(model_);
     record_plan();
     return std::move(model_);
@@ -62,56 +262,46 @@ class Converter {
 
  private:
   void find_opset();
-  void check_nodes() const;
-  void add_inputs(GraphBuilder& graph);
+  void report_unsupported() const;
+  void add_inputs(GraphConverter& root);
   Dims fixed_dims(const onnx::GraphInput& input) const;
-  void convert(GraphBuilder& graph, const onnx::Node& node, size_t position);
-  void add_outputs(GraphBuilder& graph);
+  void add_outputs(GraphConverter& root);
   void record_plan();
-  void define(const std::string& name, GraphValue value);
 
-  const onnx::File& file_;
-  const ConvertOptions& options_;
-  int64_t opset_ = 0;
+  Session session_;
   Model model_;
-  std::unordered_map<std::string, GraphValue> values_;
 };
 
 void Converter::find_opset() {
-  const auto found = file_.opsets.find("");
-  if (found == file_.opsets.end()) refuse("the model does not say which ONNX opset it uses");
-  opset_ = found->second;
-  if (opset_ < kOldestOpset || opset_ > kNewestOpset) {
-    refuse("the model uses ONNX opset " + std::to_string(opset_) + ", opsets " +
+  const auto found = session_.file.opsets.find("");
+  if (session_.file.opsets.empty()) refuse("the model does not say which ONNX opset it uses");
+  // Models that use other domains only need no version of the standard one.
+  session_.opset = found == session_.file.opsets.end() ? kNewestOpset : found->second;
+  if (session_.opset < kOldestOpset || session_.opset > kNewestOpset) {
+    refuse("the model uses ONNX opset " + std::to_string(session_.opset) + ", opsets " +
            std::to_string(kOldestOpset) + " to " + std::to_string(kNewestOpset) +
            " can be converted; use onnx.version_converter");
   }
 }
 
-// All unsupported types at once, so that one look tells how far away a model is.
-void Converter::check_nodes() const {
+// All unsupported nodes at once, so that one look tells how far away a model is.
+void Converter::report_unsupported() const {
+  const auto& lines = session_.unsupported;
+  if (lines.empty()) return;
   std::string list;
-  size_t count = 0;
-  for (const onnx::Node& node : file_.nodes) {
-    const bool standard = node.domain.empty() || node.domain == "ai.onnx";
-    if (standard && find_node_rule(node.op_type) != nullptr) continue;
-    const auto opset = standard ? file_.opsets.find("") : file_.opsets.find(node.domain);
-    list += "\n  " + label(node, opset == file_.opsets.end() ? 0 : opset->second);
-    ++count;
-  }
-  if (count == 0) return;
-  refuse(std::to_string(count) + (count == 1 ? " node" : " nodes") +
-         " of the model cannot be converted, no such operator is implemented:" + list);
+  for (const std::string& line : lines) list += "\n  " + line;
+  refuse(std::to_string(lines.size()) + (lines.size() == 1 ? " node" : " nodes") +
+         " of the model cannot be converted:" + list);
 }
 
 Dims Converter::fixed_dims(const onnx::GraphInput& input) const {
-  const auto given = options_.input_shape.find(input.name);
-  if (!input.has_shape && given == options_.input_shape.end()) {
+  const auto given = session_.options.input_shape.find(input.name);
+  if (!input.has_shape && given == session_.options.input_shape.end()) {
     refuse("input '" + input.name +
            "' has no shape in the file; give one: input_shape=" + input.name + ":1,3,224,224");
   }
   Dims dims = input.dims;
-  if (given != options_.input_shape.end()) {
+  if (given != session_.options.input_shape.end()) {
     if (input.has_shape && given->second.size() != dims.size()) {
       refuse("input_shape gives " + std::to_string(given->second.size()) + " dims for input '" +
              input.name + "', which has " + std::to_string(dims.size()));
@@ -132,74 +322,35 @@ Dims Converter::fixed_dims(const onnx::GraphInput& input) const {
   return dims;
 }
 
-void Converter::add_inputs(GraphBuilder& graph) {
-  for (const auto& [name, dims] : options_.input_shape) {
-    const bool known = std::any_of(file_.inputs.begin(), file_.inputs.end(),
-                                   [&](const auto& input) { return input.name == name; });
+void Converter::add_inputs(GraphConverter& root) {
+  for (const auto& [name, dims] : session_.options.input_shape) {
+    const bool known =
+        std::any_of(session_.file.graph.inputs.begin(), session_.file.graph.inputs.end(),
+                    [&](const auto& input) { return input.name == name; });
     if (known) continue;
     std::string names;
-    for (const onnx::GraphInput& input : file_.inputs) names += " '" + input.name + "'";
+    for (const onnx::GraphInput& input : session_.file.graph.inputs)
+      names += " '" + input.name + "'";
     refuse("input_shape names '" + name + "', the inputs of the model are:" + names);
   }
-  for (const onnx::GraphInput& input : file_.inputs) {
+  for (const onnx::GraphInput& input : session_.file.graph.inputs) {
     if (ops::dtype_size(static_cast<aclDataType>(input.dtype)) == 0) {
       refuse("input '" + input.name + "' is no tensor of a type that can be converted");
     }
     const TensorType type{static_cast<aclDataType>(input.dtype), to_shape(fixed_dims(input))};
     static_cast<void>(type.shape.elements());
-    define(input.name, graph.add_data(input.name, type));
-  }
-}
-
-void Converter::define(const std::string& name, GraphValue value) {
-  if (!values_.emplace(name, std::move(value)).second) {
-    refuse("tensor '" + name + "' is made twice in the model");
-  }
-}
-
-void Converter::convert(GraphBuilder& graph, const onnx::Node& node, size_t position) {
-  const std::string name =
-      node.name.empty() ? node.op_type + "_" + std::to_string(position) : node.name;
-  NodeCall call{graph, node, opset_, name, {}};
-  for (const std::string& input : node.inputs) {
-    if (input.empty()) {
-      call.inputs.emplace_back(std::nullopt);
-      continue;
-    }
-    const auto found = values_.find(input);
-    if (found == values_.end()) {
-      refuse(label(node, opset_) + ": input '" + input + "' is made by no earlier node");
-    }
-    call.inputs.emplace_back(found->second);
-  }
-  std::vector<GraphValue> results;
-  try {
-    results = find_node_rule(node.op_type)->convert(call);
-  } catch (const base::Error& error) {
-    refuse(label(node, opset_) + ": " + error.text);
-  }
-  for (size_t i = 0; i < node.outputs.size(); ++i) {
-    if (node.outputs[i].empty()) continue;
-    if (i >= results.size()) {
-      refuse(label(node, opset_) + ": output " + std::to_string(i) + " cannot be converted");
-    }
-    define(node.outputs[i], results[i]);
+    root.define(input.name, root.builder().add_data(input.name, type));
   }
 }
 
 // Output names have the form of the real compiler: "op:index:tensor".
-void Converter::add_outputs(GraphBuilder& graph) {
-  std::vector<GraphValue> outputs;
-  for (const std::string& name : file_.outputs) {
-    const auto found = values_.find(name);
-    if (found == values_.end()) refuse("output '" + name + "' is made by no node of the model");
-    outputs.push_back(found->second);
-  }
-  if (outputs.empty()) refuse("the model has no output");
-  graph.add_outputs(outputs);
+void Converter::add_outputs(GraphConverter& root) {
+  if (session_.file.graph.outputs.empty()) refuse("the model has no output");
+  std::vector<TensorType> types;
+  if (!root.add_outputs(types)) refuse("an output of the model cannot be made");
   std::vector<std::string> names;
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    names.push_back(model_.graphs[0].outputs[i] + ":" + file_.outputs[i]);
+  for (size_t i = 0; i < types.size(); ++i) {
+    names.push_back(model_.graphs[0].outputs[i] + ":" + session_.file.graph.outputs[i].name);
   }
   model_.attrs.set("attr_model_out_nodes_name", std::move(names));
 }
@@ -227,97 +378,7 @@ void Converter::record_plan() {
   complete(model_);  // repeats the size in the attributes
 }
 
-// --- options ---
-
-[[noreturn]] void bad_option(const std::string& text) { fail_model(kAclInvalidParam, text); }
-
-Dims parse_dims(std::string_view entry, std::string_view text) {
-  Dims dims;
-  while (true) {
-    const size_t comma = text.find(',');
-    const std::string_view part = text.substr(0, comma);
-    int64_t value = 0;
-    const auto [stop, error] = std::from_chars(part.data(), part.data() + part.size(), value);
-    if (error != std::errc() || stop != part.data() + part.size() || value < 1) {
-      bad_option("input_shape: '" + std::string(entry) + "' is not of the form name:1,3,224,224");
-    }
-    dims.push_back(value);
-    if (comma == std::string_view::npos) break;
-    text.remove_prefix(comma + 1);
-  }
-  return dims;
-}
-
-// "a:1,3,48,192;b:1,4". Names may hold colons, shapes may not.
-void parse_input_shape(std::string_view text, ConvertOptions& options) {
-  while (!text.empty()) {
-    const size_t end = text.find(';');
-    const std::string_view entry = text.substr(0, end);
-    const size_t colon = entry.rfind(':');
-    if (colon == std::string_view::npos || colon == 0) {
-      bad_option("input_shape: '" + std::string(entry) + "' is not of the form name:1,3,224,224");
-    }
-    options.input_shape[std::string(entry.substr(0, colon))] =
-        parse_dims(entry, entry.substr(colon + 1));
-    if (end == std::string_view::npos) break;
-    text.remove_prefix(end + 1);
-  }
-}
-
-// A chip or a family of chips that exists: a model for any other could be loaded nowhere.
-void check_soc(std::string_view name) {
-  for (const gen::Soc& soc : gen::kSocs) {
-    if (name == soc.name || name == soc.short_name) return;
-  }
-  bad_option("soc_version: no chip is called '" + std::string(name) +
-             "'; names are like Ascend910B1 or Ascend310P3");
-}
-
-Bytes read_file(const std::string& path) {
-  errno = 0;
-  std::ifstream file(path, std::ios::binary | std::ios::ate);
-  const auto size = file ? static_cast<std::streamoff>(file.tellg()) : -1;
-  Bytes bytes(size > 0 ? static_cast<size_t>(size) : 0);
-  if (size >= 0) {
-    file.seekg(0);
-    file.read(reinterpret_cast<char*>(bytes.data()), size);
-  }
-  if (!file) {
-    const char* reason = errno != 0 ? std::strerror(errno) : "not a readable file";
-    fail_model(kGePathInvalid, "ONNX file '" + path + "' cannot be read: " + reason);
-  }
-  return bytes;
-}
-
 }  // namespace
-
-ConvertOptions parse_convert_options(std::string_view text) {
-  ConvertOptions options;
-  while (!text.empty()) {
-    const size_t end = text.find('\n');
-    const std::string_view line = text.substr(0, end);
-    const size_t equals = line.find('=');
-    if (!line.empty()) {
-      const std::string_view key = line.substr(0, equals);
-      const std::string_view value =
-          equals == std::string_view::npos ? std::string_view{} : line.substr(equals + 1);
-      if (key == "soc_version") {
-        check_soc(value);
-        options.soc_version = value;
-      } else if (key == "input_shape") {
-        parse_input_shape(value, options);
-      } else if (key == "command_line") {
-        options.command_line = value;
-      } else {
-        bad_option("option '" + std::string(key) +
-                   "' is not known; known are soc_version, input_shape and command_line");
-      }
-    }
-    if (end == std::string_view::npos) break;
-    text.remove_prefix(end + 1);
-  }
-  return options;
-}
 
 Model convert_onnx(std::span<const uint8_t> onnx_bytes, const ConvertOptions& options) {
   const onnx::File file = onnx::read(onnx_bytes);
@@ -329,29 +390,21 @@ Model convert_onnx(std::span<const uint8_t> onnx_bytes, const ConvertOptions& op
   }
 }
 
-Model convert_onnx_file(const std::string& origin, const std::string& target,
-                        const ConvertOptions& options) {
-  const Bytes bytes = read_file(origin);
-  try {
-    Model model = convert_onnx(bytes, options);
-    write_om(model, target);
-    return model;
-  } catch (const base::Error& error) {
-    if (error.code != kGeParamInvalid) throw;
-    fail_model(error.code, "'" + origin + "': " + error.text);
-  }
-}
-
 // --- rules ---
 
-const NodeRule* find_node_rule(std::string_view op_type) {
+const NodeRule* find_node_rule(std::string_view domain, std::string_view op_type) {
   static const auto* map = [] {
     auto* built = new std::unordered_map<std::string_view, const NodeRule*>;
-    for (const auto part : {compute_rules(), elementwise_rules(), shape_rules()}) {
+    for (const auto part : {compute_rules(), elementwise_rules(), shape_rules(), window_rules(),
+                            plain_rules(), composite_rules(), control_rules()}) {
       for (const NodeRule& rule : part) built->emplace(rule.op_type, &rule);
     }
     return built;
   }();
+  constexpr std::string_view kDomains[] = {"", "ai.onnx", "ai.onnx.ml", "ai.onnx.preview"};
+  if (std::find(std::begin(kDomains), std::end(kDomains), domain) == std::end(kDomains)) {
+    return nullptr;
+  }
   const auto found = map->find(op_type);
   return found == map->end() ? nullptr : found->second;
 }
@@ -359,6 +412,18 @@ const NodeRule* find_node_rule(std::string_view op_type) {
 const GraphValue& NodeCall::in(size_t i) const {
   if (!has(i)) fail("input " + std::to_string(i) + " is missing");
   return *inputs[i];
+}
+
+const ops::Shape& NodeCall::shape(size_t i) const {
+  if (open(i)) fail("input " + std::to_string(i) + ", whose shape is not known before a run,");
+  return in(i).type.shape;
+}
+
+std::optional<GraphValue> NodeCall::list_value(std::string_view attribute, size_t i) const {
+  if (has(i)) return in(i);
+  const auto values = list(attribute, i);
+  if (!values) return std::nullopt;
+  return graph.int_list(name + "_" + std::string(attribute), *values);
 }
 
 void NodeCall::fail(std::string_view what) const {
@@ -370,6 +435,20 @@ std::optional<std::vector<int64_t>> NodeCall::list(std::string_view attribute, s
   const onnx::Attribute* a = node.find(attribute);
   if (a == nullptr || a->kind != onnx::Attribute::Kind::kInts) return std::nullopt;
   return a->ints;
+}
+
+AttrMap node_attributes(const onnx::Node& node) {
+  using Kind = onnx::Attribute::Kind;
+  AttrMap map;
+  for (const onnx::Attribute& a : node.attributes) {
+    if (a.kind == Kind::kFloat) map.set(a.name, a.f);
+    if (a.kind == Kind::kInt) map.set(a.name, a.i);
+    if (a.kind == Kind::kString) map.set(a.name, a.s);
+    if (a.kind == Kind::kFloats) map.set(a.name, a.floats);
+    if (a.kind == Kind::kInts) map.set(a.name, a.ints);
+    if (a.kind == Kind::kStrings) map.set(a.name, a.strings);
+  }
+  return map;
 }
 
 AttrMap attributes(std::initializer_list<Attr> items) {

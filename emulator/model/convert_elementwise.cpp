@@ -34,7 +34,6 @@ constexpr std::pair<std::string_view, std::string_view> kSame[] = {
     {"Sub", "Sub"},
     {"Mul", "Mul"},
     {"Div", "RealDiv"},
-    {"Pow", "Pow"},
     {"PRelu", "PRelu"},
     {"Equal", "Equal"},
     {"Less", "Less"},
@@ -85,13 +84,33 @@ Values hard_sigmoid(const NodeCall& call) {
 }
 
 Values gelu(const NodeCall& call) {
-  if (call.node.string_or("approximate", "none") != "none") call.fail("approximate tanh");
-  return call.make("Gelu", {call.in(0)});
+  const std::string form = call.node.string_or("approximate", "none");
+  if (form == "none") return call.make("Gelu", {call.in(0)});
+  if (form != "tanh") call.fail("approximate " + form);
+  return call.make("GeluV2", {call.in(0)}, attributes({{"approximate", form}}));
 }
 
 Values mod(const NodeCall& call) {
-  if (call.node.int_or("fmod", 0) != 0) call.fail("fmod 1");
-  return call.make("FloorMod", {call.in(0), call.in(1)});
+  const bool c_rule = call.node.int_or("fmod", 0) != 0;
+  return call.make(c_rule ? "Mod" : "FloorMod", {call.in(0), call.in(1)});
+}
+
+// The exponent may have another type; the result has that of the base.
+Values pow(const NodeCall& call) {
+  const int32_t base = call.in(0).type.dtype;
+  const int32_t exponent = call.in(1).type.dtype;
+  if (base == exponent) return call.make("Pow", {call.in(0), call.in(1)});
+  const auto cast = [&](const char* suffix, const GraphValue& x, int32_t to) {
+    return call.helper("Cast", suffix, {x}, attributes({{"dst_type", static_cast<int64_t>(to)}}));
+  };
+  const auto is_float = [](int32_t type) {
+    return type == kFloat || type == kDouble || type == kFloat16 || type == kBfloat16;
+  };
+  if (is_float(base) || !is_float(exponent)) {
+    return call.make("Pow", {call.in(0), cast("_exponent", call.in(1), base)});
+  }
+  const Values y = call.make("Pow", {cast("_base", call.in(0), exponent), call.in(1)});
+  return {cast("_result", y[0], base)};
 }
 
 // The bounds of Clip: attributes before opset 11, inputs since.
@@ -139,7 +158,10 @@ Values mean(const NodeCall& call) {
 Values cast(const NodeCall& call) {
   const int32_t to = onnx::dtype_from_onnx(call.node.int_or("to", 0));
   if (to == call.in(0).type.dtype) return {call.in(0)};
-  return call.make("Cast", {call.in(0)}, attributes({{"dst_type", static_cast<int64_t>(to)}}));
+  AttrMap attrs = node_attributes(call.node);
+  attrs.erase("to");
+  attrs.set("dst_type", static_cast<int64_t>(to));
+  return call.make("Cast", {call.in(0)}, std::move(attrs));
 }
 
 constexpr NodeRule kRules[] = {
@@ -150,6 +172,7 @@ constexpr NodeRule kRules[] = {
     {"HardSigmoid", hard_sigmoid},
     {"Gelu", gelu},
     {"Mod", mod},
+    {"Pow", pow},
     {"Clip", clip},
     {"Max", max},
     {"Min", min},

@@ -21,27 +21,6 @@ Bytes to_bytes(std::span<const T> values) {
   return out;
 }
 
-std::vector<Bytes> evaluate(const OpView& view, const OpType& type,
-                            const std::vector<TensorType>& results) {
-  const Kernel kernel = type.build(view, results);
-  std::vector<Bytes> out;
-  std::vector<ops::TensorView> from;
-  std::vector<ops::TensorView> to;
-  for (const Operand& operand : view.inputs) {
-    void* data = const_cast<uint8_t*>(operand.constant.data());  // kernels only read inputs
-    from.push_back({operand.connected ? data : nullptr, operand.type.dtype, operand.type.shape});
-  }
-  if (kernel.is_view)
-    return {Bytes(view.inputs[0].constant.begin(), view.inputs[0].constant.end())};
-  for (const TensorType& result : results) out.emplace_back(static_cast<size_t>(bytes_of(result)));
-  for (size_t i = 0; i < out.size(); ++i) {
-    to.push_back({out[i].data(), results[i].dtype, results[i].shape});
-  }
-  std::vector<float> scratch(static_cast<size_t>(kernel.scratch_bytes) / sizeof(float) + 1);
-  kernel.run(from, to, {ops::Workers::serial(), scratch.data()});
-  return out;
-}
-
 }  // namespace
 
 std::vector<int64_t> GraphValue::ints() const {
@@ -50,7 +29,7 @@ std::vector<int64_t> GraphValue::ints() const {
     op.type = "constant";
     return op;
   }();
-  OpView view{kOp, {{type, true, is_constant(), {}}}};
+  OpView view{kOp, {{type, true, is_constant(), {}}}, {}};
   if (is_constant()) view.inputs[0].constant = *constant;
   return view.constant_ints(0);
 }
@@ -74,12 +53,14 @@ TensorDesc GraphBuilder::describe(const TensorType& type) const {
   return desc;
 }
 
-GraphValue GraphBuilder::add_data(const std::string& name, const TensorType& type) {
+GraphValue GraphBuilder::add_data(const std::string& name, const TensorType& type,
+                                  int64_t parent_operand) {
   Op op;
   op.name = unique(name);
   op.type = "Data";
   op.input_descs.push_back(describe(type));
   op.output_descs.push_back(describe(type));
+  if (parent_operand >= 0) op.attrs.set("_parent_node_index", parent_operand);
   GraphValue value{type, name, op.name + ":0", nullptr};
   graph_.ops.push_back(std::move(op));
   return value;
@@ -134,13 +115,28 @@ std::vector<Operand> operands_of(const GraphBuilder::Inputs& inputs) {
   return operands;
 }
 
-bool can_fold(const std::vector<Operand>& operands, const std::vector<TensorType>& results) {
+// Every operand is a constant, so that the op can be computed now.
+bool is_known(const std::vector<Operand>& operands) {
+  return !operands.empty() &&
+         std::all_of(operands.begin(), operands.end(), [](const Operand& operand) {
+           return operand.is_constant || !operand.connected;
+         });
+}
+
+bool fits_file(const std::vector<TensorType>& results) {
   int64_t total = 0;
   for (const TensorType& result : results) total += bytes_of(result);
-  const bool known = std::all_of(operands.begin(), operands.end(), [](const Operand& operand) {
-    return operand.is_constant || !operand.connected;
-  });
-  return known && !operands.empty() && total <= kFoldLimitBytes;
+  return total <= kFoldLimitBytes;
+}
+
+// Shapes stay open where only a run can tell them.
+std::vector<TensorType> infer_or_open(const OpType& type, const OpView& view) {
+  if (type.compute != nullptr) return late_types(type, view);
+  try {
+    return infer_op(type, view);
+  } catch (const ops::NotKnown&) {
+    return late_types(type, view);
+  }
 }
 
 }  // namespace
@@ -153,16 +149,21 @@ std::vector<GraphValue> GraphBuilder::add(const std::string& type, const std::st
   Op op;
   op.type = type;
   op.attrs = std::move(attrs);
-  const OpView view{op, operands_of(inputs)};
-  const std::vector<TensorType> results = row->infer(view);
-  std::vector<GraphValue> out;
-  if (can_fold(view.inputs, results)) {
-    std::vector<Bytes> values = evaluate(view, *row, results);
-    for (size_t i = 0; i < results.size(); ++i) {
-      out.push_back(constant(name, results[i], std::move(values[i])));
+  const OpView view{op, operands_of(inputs), {}};
+  const std::vector<TensorType> results = infer_or_open(*row, view);
+  if (is_known(view.inputs) && (row->compute != nullptr || fits_file(results))) {
+    std::vector<GraphValue> out;
+    for (OwnedTensor& tensor : model::evaluate(*row, view, ops::Workers::serial())) {
+      out.push_back(constant(name, tensor.type, std::move(*tensor.bytes)));
     }
     return out;
   }
+  return emit(std::move(op), name, inputs, results);
+}
+
+std::vector<GraphValue> GraphBuilder::emit(Op op, const std::string& name, const Inputs& inputs,
+                                           const std::vector<TensorType>& results) {
+  std::vector<GraphValue> out;
   for (const auto& input : inputs) {
     op.inputs.push_back(input ? reference(*input) : "");
     op.input_descs.push_back(input ? describe(input->type) : TensorDesc{});
@@ -174,6 +175,27 @@ std::vector<GraphValue> GraphBuilder::add(const std::string& type, const std::st
   }
   graph_.ops.push_back(std::move(op));
   return out;
+}
+
+std::vector<GraphValue> GraphBuilder::add_control(const std::string& type, const std::string& name,
+                                                  const Inputs& inputs, AttrMap attrs,
+                                                  std::vector<std::string> subgraphs,
+                                                  const std::vector<TensorType>& results) {
+  Op op;
+  op.type = type;
+  op.attrs = std::move(attrs);
+  op.subgraphs = std::move(subgraphs);
+  return emit(std::move(op), name, inputs, results);
+}
+
+void GraphBuilder::declare(GraphValue& value, const ops::Shape& shape) {
+  const auto ref = parse_input(value.ref);
+  for (auto op = graph_.ops.rbegin(); ref && op != graph_.ops.rend(); ++op) {
+    if (op->name != ref->node) continue;
+    value.type.shape = shape;
+    op->output_descs[static_cast<size_t>(ref->index)] = describe(value.type);
+    return;
+  }
 }
 
 void GraphBuilder::add_outputs(const std::vector<GraphValue>& values) {

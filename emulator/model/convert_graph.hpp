@@ -34,7 +34,8 @@ class GraphBuilder {
 
   explicit GraphBuilder(Graph& graph) : graph_(graph) {}
 
-  GraphValue add_data(const std::string& name, const TensorType& type);
+  // parent_operand: the operand of the op around it that a body's input stands for.
+  GraphValue add_data(const std::string& name, const TensorType& type, int64_t parent_operand = -1);
   GraphValue constant(const std::string& name, const TensorType& type, Bytes bytes);
   GraphValue int_list(const std::string& name, const std::vector<int64_t>& values);
   GraphValue int_scalar(const std::string& name, int64_t value);
@@ -48,11 +49,20 @@ class GraphBuilder {
                      AttrMap attrs = {}) {
     return std::move(add(type, name, std::move(inputs), std::move(attrs)).front());
   }
+  // Adds an op with bodies; the types of its results are given.
+  std::vector<GraphValue> add_control(const std::string& type, const std::string& name,
+                                      const Inputs& inputs, AttrMap attrs,
+                                      std::vector<std::string> subgraphs,
+                                      const std::vector<TensorType>& results);
+  // Gives a value of open shape the shape that is declared for it.
+  void declare(GraphValue& value, const ops::Shape& shape);
   // The one NetOutput; called last.
   void add_outputs(const std::vector<GraphValue>& values);
 
  private:
   std::string unique(const std::string& name);
+  std::vector<GraphValue> emit(Op op, const std::string& name, const Inputs& inputs,
+                               const std::vector<TensorType>& results);
   std::string reference(const GraphValue& value);  // makes the Const op of a constant
   TensorDesc describe(const TensorType& type) const;
 

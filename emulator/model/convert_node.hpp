@@ -14,6 +14,29 @@
 
 namespace ascendrt::model {
 
+struct NodeCall;
+
+// A body made to a graph of the model.
+struct Body {
+  std::string graph;
+  std::vector<TensorType> outputs;
+};
+
+// What rules of nodes with bodies need from the walk over the graph.
+class SubgraphConverter {
+ public:
+  virtual ~SubgraphConverter() = default;
+  // Outer tensors that the body reads are added to `captured`; they are the operands of the op from
+  // number `first_operand` on.
+  virtual Body convert_body(const NodeCall& call, const onnx::Graph& body,
+                            const std::vector<TensorType>& inputs,
+                            std::vector<std::string>& captured, size_t first_operand) = 0;
+  virtual GraphValue outer_value(const std::string& name) = 0;
+  // Puts the nodes of a body into the graph around it. False: it holds unsupported nodes.
+  virtual bool inline_body(const onnx::Graph& body, const std::vector<GraphValue>& inputs,
+                           std::vector<GraphValue>& results) = 0;
+};
+
 // One node with its inputs resolved.
 struct NodeCall {
   GraphBuilder& graph;
@@ -21,10 +44,14 @@ struct NodeCall {
   int64_t opset;
   std::string name;  // for the main op; helpers add a suffix
   std::vector<std::optional<GraphValue>> inputs;
+  SubgraphConverter& bodies;
 
   bool has(size_t i) const { return i < inputs.size() && inputs[i].has_value(); }
   const GraphValue& in(size_t i) const;  // fails when it is not connected
-  size_t rank(size_t i) const { return in(i).type.shape.rank(); }
+  size_t rank(size_t i) const { return shape(i).rank(); }
+  const ops::Shape& shape(size_t i) const;  // fails when it is not known yet
+  bool open(size_t i) const { return in(i).type.shape.is_open(); }
+  bool wants_output(size_t i) const { return i < node.outputs.size() && !node.outputs[i].empty(); }
   [[noreturn]] void fail(std::string_view what) const;
 
   // The main op of the node, with the node's name.
@@ -39,6 +66,8 @@ struct NodeCall {
   GraphValue ints(const char* suffix, const std::vector<int64_t>& values) const {
     return graph.int_list(name + suffix, values);
   }
+  // Input i as it is, or the attribute that older opsets have in its place; nullopt: neither.
+  std::optional<GraphValue> list_value(std::string_view attribute, size_t i) const;
   // A list that older opsets keep in an attribute and newer ones in input i.
   std::optional<std::vector<int64_t>> list(std::string_view attribute, size_t i) const;
 };
@@ -49,13 +78,18 @@ struct NodeRule {
 };
 
 // Null when there is none.
-const NodeRule* find_node_rule(std::string_view op_type);
+const NodeRule* find_node_rule(std::string_view domain, std::string_view op_type);
 
 // The parts of the table, one per file.
 std::span<const NodeRule> compute_rules();
 std::span<const NodeRule> elementwise_rules();
 std::span<const NodeRule> shape_rules();
+std::span<const NodeRule> window_rules();
+std::span<const NodeRule> plain_rules();
+std::span<const NodeRule> composite_rules();
+std::span<const NodeRule> control_rules();
 
+AttrMap node_attributes(const onnx::Node& node);  // all that are no graphs, by their ONNX names
 AttrMap attributes(std::initializer_list<Attr> items);
 
 }  // namespace ascendrt::model

@@ -36,17 +36,18 @@ Values constant(const NodeCall& call) {
 
 Values pass(const NodeCall& call) { return {call.in(0)}; }
 
+// Ratio and training mode may only be known to a run; the op checks them then.
 Values dropout(const NodeCall& call) {
-  if (call.node.outputs.size() > 1 && !call.node.outputs[1].empty()) call.fail("the mask output");
-  if (call.has(2)) {
-    const GraphValue& training = call.in(2);
-    if (!training.is_constant() || training.constant->at(0) != 0) call.fail("training mode");
-  }
-  return {call.in(0)};
+  const bool trains = call.has(2) && !(call.in(2).is_constant() && call.in(2).constant->at(0) == 0);
+  if (!trains && !call.wants_output(1)) return {call.in(0)};
+  GraphBuilder::Inputs operands = {call.in(0)};
+  if (trains) operands = {call.in(0), call.has(1) ? call.inputs[1] : std::nullopt, call.in(2)};
+  return call.make("DropOutDoMask", operands);
 }
 
-// Shapes are fixed, so this is always a constant.
+// A constant where the shape is fixed.
 Values shape(const NodeCall& call) {
+  if (call.open(0)) return call.make("Shape", {call.in(0)}, node_attributes(call.node));
   const ops::Shape& s = call.in(0).type.shape;
   const auto rank = static_cast<int64_t>(s.rank());
   const auto limit = [rank](int64_t v) {
@@ -60,13 +61,14 @@ Values shape(const NodeCall& call) {
 }
 
 Values size(const NodeCall& call) {
+  if (call.open(0)) return call.make("Size", {call.in(0)});
   return {call.graph.int_scalar(call.name, call.in(0).type.shape.elements())};
 }
 
 Values reshape(const NodeCall& call) {
-  const auto wanted = call.list("shape", 1);
+  const auto wanted = call.list_value("shape", 1);
   if (!wanted) call.fail("needs a shape");
-  return call.make("Reshape", {call.in(0), call.ints("_shape", *wanted)},
+  return call.make("Reshape", {call.in(0), wanted},
                    attributes({{"allowzero", call.node.int_or("allowzero", 0)}}));
 }
 
@@ -75,27 +77,24 @@ Values flatten(const NodeCall& call) {
 }
 
 Values squeeze(const NodeCall& call) {
-  const auto axes = call.list("axes", 1);
   if (call.opset < 13) {
     return call.make("Squeeze", {call.in(0)},
-                     attributes({{"axis", axes.value_or(std::vector<int64_t>{})}}));
+                     attributes({{"axis", call.node.ints_or("axes", {})}}));
   }
-  GraphBuilder::Inputs operands = {call.in(0)};
-  if (axes) operands.emplace_back(call.ints("_axes", *axes));
-  return call.make("SqueezeV3", operands);
+  return call.make("SqueezeV3", {call.in(0), call.list_value("axes", 1)});
 }
 
 Values unsqueeze(const NodeCall& call) {
-  const auto axes = call.list("axes", 1);
-  if (!axes) call.fail("needs axes");
   if (call.opset < 13) {
-    return call.make("Unsqueeze", {call.in(0)}, attributes({{"axes", *axes}}));
+    return call.make("Unsqueeze", {call.in(0)},
+                     attributes({{"axes", call.node.ints_or("axes", {})}}));
   }
-  return call.make("UnsqueezeV3", {call.in(0), call.ints("_axes", *axes)});
+  return call.make("UnsqueezeV3", {call.in(0), call.in(1)});
 }
 
 Values transpose(const NodeCall& call) {
   auto perm = call.node.ints_or("perm", {});
+  if (perm.empty() && call.open(0)) return call.make("Transpose", {call.in(0)});
   if (perm.empty()) {
     for (size_t i = call.rank(0); i-- > 0;) perm.push_back(static_cast<int64_t>(i));
   }
@@ -110,65 +109,45 @@ Values concat(const NodeCall& call) {
                                {"N", static_cast<int64_t>(call.inputs.size())}}));
 }
 
-// Pads are [begins, ends]; from opset 18 on they may name some axes only.
-std::vector<int64_t> full_pads(const NodeCall& call) {
-  auto pads = call.list("pads", 1);
-  if (!pads) call.fail("needs pads");
-  if (!call.has(3)) return *pads;
-  const auto axes = call.in(3).ints();
-  const size_t rank = call.rank(0);
-  if (pads->size() != 2 * axes.size()) call.fail("pads and axes have different lengths");
-  std::vector<int64_t> full(2 * rank, 0);
-  for (size_t i = 0; i < axes.size(); ++i) {
-    const size_t axis = ops::resolve_axis("Pad", axes[i], rank);
-    full[axis] = (*pads)[i];
-    full[axis + rank] = (*pads)[i + axes.size()];
-  }
-  return full;
-}
-
 Values pad(const NodeCall& call) {
-  GraphBuilder::Inputs operands = {call.in(0), call.ints("_paddings", full_pads(call))};
-  if (call.opset >= 11 && call.has(2)) operands.emplace_back(call.in(2));
+  const auto pads = call.list_value("pads", 1);
+  if (!pads) call.fail("needs pads");
+  GraphBuilder::Inputs operands = {call.in(0), pads, std::nullopt, std::nullopt};
+  if (call.opset >= 11 && call.has(2)) operands[2] = call.in(2);
   if (call.opset < 11 && call.node.has("value")) {
-    operands.emplace_back(
-        call.graph.float_scalar(call.name + "_value", call.node.float_or("value", 0.0F)));
+    operands[2] = call.graph.float_scalar(call.name + "_value", call.node.float_or("value", 0.0F));
   }
+  if (call.has(3)) operands[3] = call.in(3);
   return call.make("PadV3", operands,
                    attributes({{"mode", call.node.string_or("mode", "constant")},
                                {"paddings_contiguous", false}}));
 }
 
 Values slice(const NodeCall& call) {
-  const auto starts = call.list("starts", 1);
-  const auto ends = call.list("ends", 2);
+  const auto starts = call.list_value("starts", 1);
+  const auto ends = call.list_value("ends", 2);
   if (!starts || !ends) call.fail("needs starts and ends");
-  std::vector<int64_t> axes;
-  for (size_t i = 0; i < starts->size(); ++i) axes.push_back(static_cast<int64_t>(i));
-  axes = call.list("axes", 3).value_or(axes);
-  const auto steps = call.has(4) ? call.in(4).ints() : std::vector<int64_t>(starts->size(), 1);
-  return call.make("StridedSliceV2",
-                   {call.in(0), call.ints("_begin", *starts), call.ints("_end", *ends),
-                    call.ints("_axes", axes), call.ints("_strides", steps)});
+  GraphBuilder::Inputs operands = {call.in(0), starts, ends, call.list_value("axes", 3)};
+  operands.push_back(call.has(4) ? call.inputs[4] : std::nullopt);
+  return call.make("StridedSliceV2", operands);
 }
 
 Values split(const NodeCall& call) {
-  const size_t axis = ops::resolve_axis("Split", call.node.int_or("axis", 0), call.rank(0));
-  const int64_t dim = call.in(0).type.shape[axis];
-  auto sizes = call.list("split", 1);
-  if (!sizes) {
-    const auto parts = static_cast<int64_t>(call.node.outputs.size());
-    if (parts == 0) call.fail("has no output");
+  const int64_t axis = call.node.int_or("axis", 0);
+  const auto parts = static_cast<int64_t>(call.node.outputs.size());
+  if (parts == 0) call.fail("has no output");
+  auto sizes = call.list_value("split", 1);
+  if (!sizes && !call.open(0)) {
+    const int64_t dim = call.shape(0)[ops::resolve_axis("Split", axis, call.rank(0))];
     const int64_t each = (dim + parts - 1) / parts;
-    sizes.emplace();
+    std::vector<int64_t> equal;
     for (int64_t i = 0; i < parts; ++i) {
-      sizes->push_back(std::clamp<int64_t>(dim - i * each, 0, each));
+      equal.push_back(std::clamp<int64_t>(dim - i * each, 0, each));
     }
+    sizes = call.ints("_sizes", equal);
   }
-  return call.make("SplitV",
-                   {call.in(0), call.ints("_sizes", *sizes),
-                    call.graph.int_scalar(call.name + "_axis", static_cast<int64_t>(axis))},
-                   attributes({{"num_split", static_cast<int64_t>(sizes->size())}}));
+  return call.make("SplitV", {call.in(0), sizes, call.graph.int_scalar(call.name + "_axis", axis)},
+                   attributes({{"num_split", parts}}));
 }
 
 Values gather(const NodeCall& call) {

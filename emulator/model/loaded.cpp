@@ -124,7 +124,8 @@ std::vector<HostBuffer> DeviceModel::Execution::view(const std::vector<DeviceBuf
                                                                       size_t)) const {
   std::vector<HostBuffer> out;
   for (size_t i = 0; i < list.size(); ++i) {
-    const auto wanted = static_cast<uint64_t>(bytes(model.program_, i));
+    const int64_t fixed = bytes(model.program_, i);
+    const auto wanted = fixed < 0 ? list[i].size : static_cast<uint64_t>(fixed);
     const auto place = memory::locate(list[i].address).place;
     const bool reachable =
         place == memory::Place::kDevice || (place == memory::Place::kPinned && memory::open_mode());
@@ -233,7 +234,7 @@ core::Stream& DeviceModel::own_stream() {
   return *stream_;
 }
 
-void DeviceModel::execute(const LoadedModel& loaded, Buffers buffers) {
+std::vector<OutputResult> DeviceModel::execute(const LoadedModel& loaded, Buffers buffers) {
   core::Stream& stream = own_stream();
   const ExecutionPtr execution(new Execution{*this, loaded.id, std::move(buffers), nullptr, {}});
   try {
@@ -243,6 +244,11 @@ void DeviceModel::execute(const LoadedModel& loaded, Buffers buffers) {
     throw;
   }
   stream.synchronize_or_raise(-1);
+  std::vector<OutputResult> results;
+  for (size_t i = 0; i < program_.outputs().size(); ++i) {
+    results.push_back({program_.output_type(execution->frame, i), execution->buffers.outputs[i]});
+  }
+  return results;
 }
 
 void DeviceModel::submit(const std::shared_ptr<const LoadedModel>& loaded, core::Stream& stream,
@@ -309,6 +315,15 @@ void DeviceModel::begin(Execution& execution) const {
 
 void DeviceModel::end(Execution& execution) const {
   const auto bytes = [](const Program& p, size_t i) { return p.outputs()[i].bytes; };
+  for (size_t i = 0; i < program_.outputs().size(); ++i) {
+    DeviceBuffer& buffer = execution.buffers.outputs[i];
+    // Somebody waits for a blocking run and takes the block over.
+    if (buffer.address != nullptr || bytes(program_, i) >= 0 || execution.keep != nullptr) continue;
+    const TensorType type = program_.output_type(execution.frame, i);
+    buffer.size = static_cast<uint64_t>(type.shape.elements()) * ops::dtype_size(type.dtype);
+    buffer.address = memory::allocate_device(
+        context_->device().index(), std::max<uint64_t>(buffer.size, 1), ACL_MEM_MALLOC_HUGE_FIRST);
+  }
   program_.store_outputs(execution.frame,
                          execution.view(execution.buffers.outputs, "output", bytes));
 }

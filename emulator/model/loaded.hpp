@@ -33,6 +33,13 @@ struct DeviceBuffer {
   uint64_t size = 0;
 };
 
+// An output as a run left it. The buffer is the caller's, or one that the run allocated because the
+// caller gave none and only the run could tell the size.
+struct OutputResult {
+  TensorType type;
+  DeviceBuffer buffer;
+};
+
 struct Buffers {
   std::vector<DeviceBuffer> inputs;
   std::vector<DeviceBuffer> outputs;
@@ -65,7 +72,7 @@ class DeviceModel final : public ExecutorBase {
   bool admits(Use use);
 
   // Runs on the model's own stream and waits. Raises 507011 with the reason when it fails.
-  void execute(const LoadedModel& loaded, Buffers buffers);
+  std::vector<OutputResult> execute(const LoadedModel& loaded, Buffers buffers);
   // Queues the execution; the model lives until it is done. Failures stay with the stream.
   void submit(const std::shared_ptr<const LoadedModel>& loaded, core::Stream& stream,
               Buffers buffers);

@@ -19,7 +19,8 @@ const Graph* Model::find_graph(std::string_view graph_name) const {
   return nullptr;
 }
 
-std::span<const uint8_t> Model::constant_data(const Op& const_op) const {
+std::span<const uint8_t> Model::constant_data(const Op& const_op,
+                                              std::span<const uint8_t> weight_bytes) const {
   const AttrValue* value = const_op.attrs.find("value");
   const auto* boxed = value == nullptr ? nullptr : value->as<Box<Tensor>>();
   if (boxed == nullptr) return {};
@@ -27,9 +28,9 @@ std::span<const uint8_t> Model::constant_data(const Op& const_op) const {
   if (!tensor.data.empty()) return tensor.data;
   const int64_t offset = tensor.desc.data_offset;
   const int64_t size = tensor.desc.weight_size > 0 ? tensor.desc.weight_size : tensor.desc.size;
-  const auto total = static_cast<int64_t>(weights.bytes.size());
+  const auto total = static_cast<int64_t>(weight_bytes.size());
   if (offset < 0 || size <= 0 || offset > total || size > total - offset) return {};
-  return weights.bytes.subspan(static_cast<size_t>(offset), static_cast<size_t>(size));
+  return weight_bytes.subspan(static_cast<size_t>(offset), static_cast<size_t>(size));
 }
 
 uint32_t ModelRegistry::add(std::shared_ptr<LoadedModel> model) {

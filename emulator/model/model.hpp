@@ -87,7 +87,12 @@ struct Model {
   // True for files our own writer made: unfused graphs with every attribute.
   bool is_native() const { return attrs.get_int(kNativeMarker).value_or(0) == 1; }
   // Data of a Const op: its weights slice, or the bytes kept in the attribute. Empty when neither.
-  std::span<const uint8_t> constant_data(const Op& const_op) const;
+  std::span<const uint8_t> constant_data(const Op& const_op) const {
+    return constant_data(const_op, weights.bytes);
+  }
+  // The same when the weights lie elsewhere.
+  std::span<const uint8_t> constant_data(const Op& const_op,
+                                         std::span<const uint8_t> weight_bytes) const;
 
   static constexpr std::string_view kNativeMarker = "_ascendrt_ir";
 };

@@ -57,6 +57,19 @@ Bytes pack(const TensorData& tensor, const TypedData& typed) {
   return out;
 }
 
+// 4-bit elements are stored in pairs, low half first; here each has a byte of its own.
+Bytes unpack_nibbles(const TensorData& tensor) {
+  const auto count = static_cast<size_t>(element_count(tensor.dims).value_or(0));
+  if (tensor.bytes.size() != (count + 1) / 2) return tensor.bytes;  // refused by its size
+  Bytes out(count);
+  for (size_t i = 0; i < count; ++i) {
+    const auto nibble = static_cast<uint8_t>((tensor.bytes[i / 2] >> (i % 2 * 4)) & 15U);
+    const bool negative = tensor.dtype == kInt4 && nibble >= 8;
+    out[i] = negative ? static_cast<uint8_t>(nibble | 0xF0U) : nibble;
+  }
+  return out;
+}
+
 void check_tensor(const TensorData& tensor) {
   const std::string who = "tensor '" + tensor.name + "'";
   const auto size = byte_size(tensor.dims, tensor.dtype);
@@ -126,9 +139,12 @@ TensorData read_tensor(wire::Reader r) {
   }
   if (external) refuse_external(tensor);
   tensor.bytes = raw ? Bytes(raw->begin(), raw->end()) : pack(tensor, typed);
+  if (tensor.dtype == kInt4 || tensor.dtype == kFp4E2m1) tensor.bytes = unpack_nibbles(tensor);
   check_tensor(tensor);
   return tensor;
 }
+
+Graph read_graph(wire::Reader r);
 
 // The kind of value that the field holds; kOther when it holds none that is understood.
 Attribute::Kind read_attribute_value(const wire::Reader& r, Attribute& a) {
@@ -142,6 +158,9 @@ Attribute::Kind read_attribute_value(const wire::Reader& r, Attribute& a) {
       return a.s = r.string(), Kind::kString;
     case 5:
       return a.tensor = read_tensor(r.message("TensorProto")), Kind::kTensor;
+    case 6:
+      return a.graph = std::make_shared<const Graph>(read_graph(r.message("GraphProto"))),
+             Kind::kGraph;
     case 7:
       return r.floats(a.floats), Kind::kFloats;
     case 8:
@@ -168,10 +187,11 @@ Attribute read_attribute(wire::Reader r) {
   }
   // The declared type tells an empty list from nothing, and a 0 that was left out.
   constexpr Kind kByType[] = {Kind::kOther,  Kind::kFloat,  Kind::kInt,
-                              Kind::kString, Kind::kTensor, Kind::kOther,
+                              Kind::kString, Kind::kTensor, Kind::kGraph,
                               Kind::kFloats, Kind::kInts,   Kind::kStrings};
   if (type > 0) a.kind = type < 9 ? kByType[type] : Kind::kOther;
   if (a.kind == Kind::kTensor && !a.tensor) refuse("attribute '" + a.name + "' holds no tensor");
+  if (a.kind == Kind::kGraph && !a.graph) refuse("attribute '" + a.name + "' holds no graph");
   return a;
 }
 
@@ -242,27 +262,32 @@ GraphInput read_value_info(wire::Reader r) {
   return input;
 }
 
-void read_graph(wire::Reader r, File& file) {
+Graph read_graph(wire::Reader r) {
+  Graph graph;
   while (r.next()) {
     switch (r.field()) {
       case 1:
         r.charge(sizeof(Node));
-        file.nodes.push_back(read_node(r.message("NodeProto")));
+        graph.nodes.push_back(read_node(r.message("NodeProto")));
         break;
       case 2:
-        file.graph_name = r.string();
+        graph.name = r.string();
         break;
       case 5:
         r.charge(sizeof(TensorData));
-        file.initializers.push_back(read_tensor(r.message("TensorProto")));
+        graph.initializers.push_back(read_tensor(r.message("TensorProto")));
         break;
       case 11:
         r.charge(sizeof(GraphInput));
-        file.inputs.push_back(read_value_info(r.message("ValueInfoProto")));
+        graph.inputs.push_back(read_value_info(r.message("ValueInfoProto")));
         break;
       case 12:
-        r.charge(sizeof(std::string));
-        file.outputs.push_back(read_value_info(r.message("ValueInfoProto")).name);
+        r.charge(sizeof(GraphInput));
+        graph.outputs.push_back(read_value_info(r.message("ValueInfoProto")));
+        break;
+      case 13:
+        r.charge(sizeof(GraphInput));
+        graph.declared.push_back(read_value_info(r.message("ValueInfoProto")));
         break;
       case 15:
         refuse("the model holds sparse tensors, which cannot be converted; store them densely");
@@ -270,6 +295,11 @@ void read_graph(wire::Reader r, File& file) {
         break;
     }
   }
+  // Old files list initializers among the inputs.
+  std::set<std::string_view> constants;
+  for (const TensorData& tensor : graph.initializers) constants.insert(tensor.name);
+  std::erase_if(graph.inputs, [&](const GraphInput& in) { return constants.contains(in.name); });
+  return graph;
 }
 
 void read_opset(wire::Reader r, File& file) {
@@ -295,7 +325,7 @@ void read_model(wire::Reader r, File& file) {
       case 7:
         if (has_graph) refuse("the file holds two graphs");
         has_graph = true;
-        read_graph(r.message("GraphProto"), file);
+        file.graph = read_graph(r.message("GraphProto"));
         break;
       case 8:
         read_opset(r.message("OperatorSetIdProto"), file);
@@ -343,9 +373,11 @@ std::vector<int64_t> Node::ints_or(std::string_view attribute,
 }
 
 int32_t dtype_from_onnx(int64_t type) {
-  constexpr int32_t kTypes[] = {kUndefined, kFloat,  kUint8,     kInt8,       kUint16,  kInt16,
-                                kInt32,     kInt64,  kString,    kBool,       kFloat16, kDouble,
-                                kUint32,    kUint64, kComplex64, kComplex128, kBfloat16};
+  constexpr int32_t kTypes[] = {kUndefined,  kFloat,     kUint8,   kInt8,      kUint16,
+                                kInt16,      kInt32,     kInt64,   kString,    kBool,
+                                kFloat16,    kDouble,    kUint32,  kUint64,    kComplex64,
+                                kComplex128, kBfloat16,  kFp8E4m3, kUndefined, kFp8E5m2,
+                                kUndefined,  kUndefined, kInt4,    kFp4E2m1,   kFp8E8m0};
   const auto count = static_cast<int64_t>(std::size(kTypes));
   return type > 0 && type < count ? kTypes[type] : static_cast<int32_t>(kUndefined);
 }
@@ -359,10 +391,6 @@ File read(std::span<const uint8_t> bytes) {
     refuse("the file is no well-formed ONNX model: " + malformed.text + " (at byte " +
            std::to_string(malformed.offset) + ")");
   }
-  // Old files list initializers among the inputs.
-  std::set<std::string_view> constants;
-  for (const TensorData& tensor : file.initializers) constants.insert(tensor.name);
-  std::erase_if(file.inputs, [&](const GraphInput& in) { return constants.contains(in.name); });
   return file;
 }
 

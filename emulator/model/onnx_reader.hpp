@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -21,14 +22,27 @@ struct TensorData {
   Bytes bytes;  // little endian, exactly dims x element size
 };
 
+struct Graph;
+
 struct Attribute {
-  enum class Kind : uint8_t { kOther, kFloat, kInt, kString, kTensor, kFloats, kInts, kStrings };
+  enum class Kind : uint8_t {
+    kOther,
+    kFloat,
+    kInt,
+    kString,
+    kTensor,
+    kGraph,
+    kFloats,
+    kInts,
+    kStrings
+  };
   std::string name;
   Kind kind = Kind::kOther;
   float f = 0;
   int64_t i = 0;
   std::string s;
   std::optional<TensorData> tensor;
+  std::shared_ptr<const Graph> graph;
   std::vector<float> floats;
   std::vector<int64_t> ints;
   std::vector<std::string> strings;
@@ -50,6 +64,7 @@ struct Node {
   std::vector<int64_t> ints_or(std::string_view attribute, std::vector<int64_t> fallback) const;
 };
 
+// A tensor that a graph declares: an input, an output or one between.
 struct GraphInput {
   std::string name;
   int32_t dtype = kUndefined;
@@ -58,15 +73,20 @@ struct GraphInput {
   std::vector<std::string> params;  // names of dims that are not fixed, "" without a name
 };
 
-struct File {
-  int64_t ir_version = 0;
-  std::string producer;
-  std::string graph_name;
-  std::map<std::string, int64_t> opsets;  // by domain, "" = the standard operators
+struct Graph {
+  std::string name;
   std::vector<Node> nodes;
   std::vector<TensorData> initializers;
   std::vector<GraphInput> inputs;  // without those that are initializers
-  std::vector<std::string> outputs;
+  std::vector<GraphInput> outputs;
+  std::vector<GraphInput> declared;  // tensors between
+};
+
+struct File {
+  int64_t ir_version = 0;
+  std::string producer;
+  std::map<std::string, int64_t> opsets;  // by domain, "" = the standard operators
+  Graph graph;
 };
 
 // Throws base::Error 145000: not a well-formed file, or one that uses external data, sparse

@@ -6,6 +6,8 @@
 #include <cstring>
 #include <unordered_map>
 
+#include "ops/elementwise.hpp"
+
 namespace ascendrt::model {
 namespace {
 
@@ -13,7 +15,9 @@ const std::unordered_map<std::string_view, const OpType*>& table() {
   static const auto* map = [] {
     auto* built = new std::unordered_map<std::string_view, const OpType*>;
     for (const auto part :
-         {compute_op_types(), reduce_op_types(), elementwise_op_types(), movement_op_types()}) {
+         {compute_op_types(), reduce_op_types(), elementwise_op_types(), movement_op_types(),
+          index_op_types(), window_op_types(), quantize_op_types(), sequence_op_types(),
+          image_op_types(), misc_op_types(), control_op_types()}) {
       for (const OpType& type : part) built->emplace(type.name, &type);
     }
     return built;
@@ -64,7 +68,8 @@ void OpView::want_count(size_t least, size_t most) const {
 std::vector<int64_t> OpView::constant_ints(size_t i) const {
   const Operand& operand = input(i);
   if (!operand.is_constant) {
-    fail("input " + std::to_string(i) + " must be a constant: its values decide shapes");
+    ops::fail_open(op.type,
+                   "input " + std::to_string(i) + " must be a constant: its values decide shapes");
   }
   if (operand.type.shape.rank() > 1) fail("input " + std::to_string(i) + " must be a list");
   std::vector<int64_t> out(static_cast<size_t>(operand.type.shape.elements()));
@@ -83,6 +88,26 @@ std::vector<int64_t> OpView::constant_ints(size_t i) const {
   return out;
 }
 
+ops::TensorView OpView::constant_view(size_t i) const {
+  const Operand& operand = input(i);
+  if (!operand.is_constant) {
+    ops::fail_open(op.type, "input " + std::to_string(i) + " is not known before the model runs");
+  }
+  return {const_cast<uint8_t*>(operand.constant.data()), operand.type.dtype, operand.type.shape};
+}
+
+std::vector<float> OpView::constant_floats(size_t i) const {
+  const ops::TensorView x = constant_view(i);
+  std::vector<float> out(static_cast<size_t>(x.elements()));
+  ops::cast(x, {out.data(), ACL_FLOAT, x.shape}, {});
+  return out;
+}
+
+bool OpView::flag(std::string_view attr, bool fallback) const {
+  if (const auto value = op.attrs.get_bool(attr)) return *value;
+  return op.attrs.int_or(attr, fallback ? 1 : 0) != 0;
+}
+
 std::vector<int64_t> OpView::ints(std::string_view attr) const {
   const auto* values = op.attrs.get_ints(attr);
   if (values == nullptr) {
@@ -92,7 +117,23 @@ std::vector<int64_t> OpView::ints(std::string_view attr) const {
   return *values;
 }
 
+// Which matrix of an operand belongs to matrix `index` of the result.
+int64_t batch_index(const ops::Shape& operand, const ops::Shape& batch, int64_t index) {
+  int64_t at = 0;
+  int64_t step = 1;
+  for (size_t i = 0; i < batch.rank(); ++i) {
+    const int64_t dim = batch[batch.rank() - 1 - i];
+    const int64_t own = i < operand.rank() ? operand[operand.rank() - 1 - i] : 1;
+    if (own != 1) at += index % dim * step;
+    step *= own;
+    index /= dim;
+  }
+  return at;
+}
+
 ops::Shape to_shape(std::span<const int64_t> dims) { return ops::Shape(dims); }
+
+ops::Shape open_shape() { return {-2}; }
 
 Dims to_dims(const ops::Shape& shape) { return {shape.begin(), shape.end()}; }
 

@@ -9,12 +9,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "model/ir.hpp"
+#include "model/model.hpp"
 #include "ops/parallel.hpp"
 #include "ops/tensor.hpp"
 
@@ -34,11 +35,18 @@ struct Operand {
   std::span<const uint8_t> constant;
 };
 
+// Where ops with subgraphs find them. `weights` holds the constants of all graphs.
+struct GraphScope {
+  const Model* model = nullptr;
+  std::span<const uint8_t> weights;
+};
+
 // An op with its inputs, as shape rules and kernel makers see it. The checked accessors raise
-// ops::fail with the op's type and what is wrong.
+// ops::fail with the op's type and what is wrong, ops::NotKnown for what only a run can tell.
 struct OpView {
   const Op& op;
   std::vector<Operand> inputs;
+  GraphScope scope;
 
   bool has(size_t i) const { return i < inputs.size() && inputs[i].connected; }
   const Operand& input(size_t i) const;
@@ -46,9 +54,12 @@ struct OpView {
   aclDataType dtype(size_t i) const { return input(i).type.dtype; }
   void want_float(size_t i) const;
   void want_rank(size_t i, size_t rank) const;
-  void want_count(size_t least, size_t most) const;        // number of connected inputs
-  std::vector<int64_t> constant_ints(size_t i) const;      // int32 or int64 constant
-  std::vector<int64_t> ints(std::string_view attr) const;  // required attribute
+  void want_count(size_t least, size_t most) const;    // number of connected inputs
+  std::vector<int64_t> constant_ints(size_t i) const;  // int32 or int64 constant
+  std::vector<float> constant_floats(size_t i) const;  // constant of any number type
+  ops::TensorView constant_view(size_t i) const;
+  bool flag(std::string_view attr, bool fallback = false) const;  // a bool, or a number not 0
+  std::vector<int64_t> ints(std::string_view attr) const;         // required attribute
   [[noreturn]] void fail(std::string_view what) const;
 };
 
@@ -63,12 +74,48 @@ struct Kernel {
   bool is_view = false;
 };
 
+template <class F>
+Kernel make_kernel(F run) {
+  return {std::move(run), 0, false};
+}
+
+// A tensor that owns its bytes.
+struct OwnedTensor {
+  TensorType type;
+  std::shared_ptr<Bytes> bytes;
+
+  ops::TensorView view() const { return {bytes->data(), type.dtype, type.shape}; }
+};
+OwnedTensor make_tensor(const TensorType& type);  // zeros
+
+// What becomes of float16 and bfloat16 operands. Widened: the op sees float32 and its float32
+// results are narrowed again, as the device computes.
+enum class Halves : uint8_t { kWidened, kNative };
+
+// Note [Late ops]: a shape rule may need values (a Reshape whose shape is computed) or a kernel may
+// decide the shape itself (NonZero). Such an op is compiled when it runs: then every operand is
+// known and counts as constant, so rule and kernel maker are the same as for a fixed op. Only the
+// element types must be known before; `dtypes` tells them.
 struct OpType {
   std::string_view name;
-  std::vector<TensorType> (*infer)(const OpView&);
+  std::vector<TensorType> (*infer)(const OpView&) = nullptr;
   // Called after infer accepted the op; `outputs` is its answer.
-  Kernel (*build)(const OpView&, std::span<const TensorType> outputs);
+  Kernel (*build)(const OpView&, std::span<const TensorType> outputs) = nullptr;
+  Halves halves = Halves::kWidened;
+  // Element types of the results of a late op; null: one result of the type of input 0.
+  std::vector<aclDataType> (*dtypes)(const OpView&) = nullptr;
+  // Instead of infer and build, for ops whose results have shapes that depend on values. All
+  // operands are constants.
+  std::vector<OwnedTensor> (*compute)(const OpView&, const ops::Exec&) = nullptr;
 };
+
+// infer and build of the type, with halves widened as the type wants.
+std::vector<TensorType> infer_op(const OpType& type, const OpView& view);
+Kernel build_op(const OpType& type, const OpView& view, std::span<const TensorType> outputs);
+// Types of a late op's results, shapes open.
+std::vector<TensorType> late_types(const OpType& type, const OpView& view);
+// Runs an op whose operands are all constants.
+std::vector<OwnedTensor> evaluate(const OpType& type, const OpView& view, ops::Workers& workers);
 
 // Null when the type is not in the set. Names are listed in model/op_set.cpp.
 const OpType* find_op_type(std::string_view name);
@@ -79,7 +126,17 @@ std::span<const OpType> compute_op_types();
 std::span<const OpType> reduce_op_types();
 std::span<const OpType> elementwise_op_types();
 std::span<const OpType> movement_op_types();
+std::span<const OpType> index_op_types();
+std::span<const OpType> window_op_types();
+std::span<const OpType> quantize_op_types();
+std::span<const OpType> sequence_op_types();
+std::span<const OpType> image_op_types();
+std::span<const OpType> misc_op_types();
+std::span<const OpType> control_op_types();
 
+ops::Shape open_shape();  // of a tensor whose rank is not known: one dim of -2, as in the files
+// Which matrix of an operand with the batch dims `operand` belongs to matrix `index` of `batch`.
+int64_t batch_index(const ops::Shape& operand, const ops::Shape& batch, int64_t index);
 TensorType tensor_type(const TensorDesc& desc);
 ops::Shape to_shape(std::span<const int64_t> dims);
 Dims to_dims(const ops::Shape& shape);

@@ -158,20 +158,6 @@ std::vector<TensorType> infer_matmul(const OpView& v) {
   return {{ACL_FLOAT, y}};
 }
 
-// Which matrix of an operand belongs to matrix `index` of the result.
-int64_t batch_index(const ops::Shape& operand, const ops::Shape& batch, int64_t index) {
-  int64_t at = 0;
-  int64_t step = 1;
-  for (size_t i = 0; i < batch.rank(); ++i) {
-    const int64_t dim = batch[batch.rank() - 1 - i];
-    const int64_t own = i < operand.rank() ? operand[operand.rank() - 1 - i] : 1;
-    if (own != 1) at += index % dim * step;
-    step *= own;
-    index /= dim;
-  }
-  return at;
-}
-
 void run_matmul(const MatmulShape& s, const std::vector<ops::PackedMatrix>& packed, Inputs in,
                 Outputs out, const ops::Exec& exec) {
   const auto* a = in[0].as<const float>();

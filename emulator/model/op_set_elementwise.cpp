@@ -53,6 +53,19 @@ constexpr UnaryRow kUnary[] = {
     {"Square", Unary::kSquare, "", 0, "", 0},
     {"Adds", Unary::kAdds, "value", 0, "", 0},
     {"Muls", Unary::kMuls, "value", 1, "", 0},
+    {"Tan", Unary::kTan, "", 0, "", 0},
+    {"Asin", Unary::kAsin, "", 0, "", 0},
+    {"Acos", Unary::kAcos, "", 0, "", 0},
+    {"Atan", Unary::kAtan, "", 0, "", 0},
+    {"Sinh", Unary::kSinh, "", 0, "", 0},
+    {"Cosh", Unary::kCosh, "", 0, "", 0},
+    {"Asinh", Unary::kAsinh, "", 0, "", 0},
+    {"Acosh", Unary::kAcosh, "", 0, "", 0},
+    {"Atanh", Unary::kAtanh, "", 0, "", 0},
+    {"GeluV2", Unary::kGeluTanh, "", 0, "", 0},
+    {"ThresholdedRelu", Unary::kThresholdedRelu, "alpha", 1, "", 0},
+    {"Shrink", Unary::kShrink, "lambd", 0.5F, "bias", 0},
+    {"Invert", Unary::kInvert, "", 0, "", 0},
 };
 
 template <class Row, size_t n>
@@ -88,11 +101,22 @@ struct BinaryRow {
 };
 
 constexpr BinaryRow kBinary[] = {
-    {"Add", ops::Binary::kAdd},      {"Sub", ops::Binary::kSub},
-    {"Mul", ops::Binary::kMul},      {"RealDiv", ops::Binary::kDiv},
-    {"Div", ops::Binary::kDiv},      {"Maximum", ops::Binary::kMax},
-    {"Minimum", ops::Binary::kMin},  {"Pow", ops::Binary::kPow},
-    {"FloorMod", ops::Binary::kMod}, {"FloorDiv", ops::Binary::kFloorDiv},
+    {"Add", ops::Binary::kAdd},
+    {"Sub", ops::Binary::kSub},
+    {"Mul", ops::Binary::kMul},
+    {"RealDiv", ops::Binary::kDiv},
+    {"Div", ops::Binary::kDiv},
+    {"Maximum", ops::Binary::kMax},
+    {"Minimum", ops::Binary::kMin},
+    {"Pow", ops::Binary::kPow},
+    {"FloorMod", ops::Binary::kMod},
+    {"FloorDiv", ops::Binary::kFloorDiv},
+    {"Mod", ops::Binary::kFmod},
+    {"BitwiseAnd", ops::Binary::kBitAnd},
+    {"BitwiseOr", ops::Binary::kBitOr},
+    {"BitwiseXor", ops::Binary::kBitXor},
+    {"LeftShift", ops::Binary::kLeftShift},
+    {"RightShift", ops::Binary::kRightShift},
 };
 
 TensorType broadcast_type(const OpView& v, aclDataType result) {
@@ -104,15 +128,15 @@ TensorType broadcast_type(const OpView& v, aclDataType result) {
   return {result, ops::broadcast_shape(v.op.type, v.shape(0), v.shape(1))};
 }
 
-void want_number(const OpView& v) {
-  if (!ops::binary_takes(v.dtype(0))) {
+void want_number(const OpView& v, ops::Binary op = ops::Binary::kAdd) {
+  if (!ops::binary_takes(op, v.dtype(0))) {
     v.fail(std::string("no form for ") + ops::dtype_name(v.dtype(0)));
   }
 }
 
 std::vector<TensorType> infer_binary(const OpView& v) {
   const TensorType type = broadcast_type(v, v.dtype(0));
-  want_number(v);
+  want_number(v, row_of(kBinary, v.op.type).op);
   return {type};
 }
 
@@ -187,6 +211,35 @@ Kernel build_not(const OpView&, std::span<const TensorType>) {
       0, false};
 }
 
+// --- tests of floats ---
+
+std::vector<TensorType> infer_test(const OpView& v) {
+  v.want_count(1, 1);
+  want_number(v);
+  return {{ACL_BOOL, v.shape(0)}};
+}
+
+Kernel test_kernel(ops::Test kind) {
+  return {[kind](Inputs in, Outputs out, const ops::Exec& exec) {
+            ops::test(kind, in[0], out[0], exec);
+          },
+          0, false};
+}
+
+Kernel build_nan(const OpView&, std::span<const TensorType>) {
+  return test_kernel(ops::Test::kNan);
+}
+
+Kernel build_infinite(const OpView& v, std::span<const TensorType>) {
+  const bool negative = v.op.attrs.int_or("detect_negative", 1) != 0;
+  const bool positive = v.op.attrs.int_or("detect_positive", 1) != 0;
+  if (negative && positive) return test_kernel(ops::Test::kInfinite);
+  if (positive) return test_kernel(ops::Test::kPositiveInfinite);
+  return test_kernel(negative ? ops::Test::kNegativeInfinite : ops::Test::kNever);
+}
+
+std::vector<aclDataType> bool_type(const OpView&) { return {ACL_BOOL}; }
+
 std::vector<TensorType> infer_prelu(const OpView& v) {
   v.want_count(2, 2);
   v.want_float(0);
@@ -248,9 +301,23 @@ std::vector<TensorType> infer_cast(const OpView& v) {
 }
 
 Kernel build_cast(const OpView& v, std::span<const TensorType> outputs) {
-  return {[](Inputs in, Outputs out, const ops::Exec& exec) { ops::cast(in[0], out[0], exec); }, 0,
-          v.dtype(0) == outputs[0].dtype};
+  const std::string rounding = v.op.attrs.string_or("round_mode", "up");
+  ops::CastParams params;
+  const bool saturate = v.op.attrs.int_or("saturate", 1) != 0;
+  params.overflow = saturate ? ops::Overflow::kSaturate : ops::Overflow::kSpecial;
+  if (rounding == "down") params.rounding = ops::CastRounding::kDown;
+  if (rounding == "nearest") params.rounding = ops::CastRounding::kNearest;
+  return {[params](Inputs in, Outputs out, const ops::Exec& exec) {
+            ops::cast(in[0], out[0], exec, params);
+          },
+          0, v.dtype(0) == outputs[0].dtype};
 }
+
+std::vector<aclDataType> cast_type(const OpView& v) {
+  return {static_cast<aclDataType>(v.op.attrs.int_or("dst_type", ACL_DT_UNDEFINED))};
+}
+
+std::vector<aclDataType> second_type(const OpView& v) { return {v.dtype(1)}; }
 
 // Sum of any number of tensors of one type, left to right.
 std::vector<TensorType> infer_accumulate(const OpView& v) {
@@ -276,16 +343,21 @@ Kernel build_accumulate(const OpView&, std::span<const TensorType>) {
 }
 
 std::vector<OpType> make_table() {
+  constexpr Halves kWide = Halves::kWidened;
   std::vector<OpType> table;
   for (const auto& row : kUnary) table.push_back({row.name, infer_unary, build_unary});
   for (const auto& row : kBinary) table.push_back({row.name, infer_binary, build_binary});
-  for (const auto& row : kCompare) table.push_back({row.name, infer_compare, build_compare});
+  for (const auto& row : kCompare) {
+    table.push_back({row.name, infer_compare, build_compare, kWide, bool_type});
+  }
   for (const auto& row : kLogical) table.push_back({row.name, infer_logical, build_logical});
   table.push_back({"LogicalNot", infer_not, build_not});
+  table.push_back({"IsNan", infer_test, build_nan, kWide, bool_type});
+  table.push_back({"IsInf", infer_test, build_infinite, kWide, bool_type});
   table.push_back({"PRelu", infer_prelu, build_prelu});
   table.push_back({"ClipByValue", infer_clip, build_clip});
-  table.push_back({"SelectV2", infer_select, build_select});
-  table.push_back({"Cast", infer_cast, build_cast});
+  table.push_back({"SelectV2", infer_select, build_select, Halves::kNative, second_type});
+  table.push_back({"Cast", infer_cast, build_cast, Halves::kNative, cast_type});
   table.push_back({"AccumulateNV2", infer_accumulate, build_accumulate});
   return table;
 }

@@ -108,14 +108,22 @@ std::vector<TensorType> infer_unsqueeze(const OpView& v) {
 
 // --- movement ---
 
+// Without a permutation the axes are reversed.
+std::vector<int64_t> permutation(const OpView& v) {
+  v.want_count(1, 2);
+  if (v.has(1)) return v.constant_ints(1);
+  std::vector<int64_t> perm;
+  for (size_t i = v.shape(0).rank(); i-- > 0;) perm.push_back(static_cast<int64_t>(i));
+  return perm;
+}
+
 std::vector<TensorType> infer_transpose(const OpView& v) {
-  v.want_count(2, 2);
   want_sized(v, 0);
-  return {{v.dtype(0), ops::transpose_shape(v.shape(0), v.constant_ints(1))}};
+  return {{v.dtype(0), ops::transpose_shape(v.shape(0), permutation(v))}};
 }
 
 Kernel build_transpose(const OpView& v, std::span<const TensorType>) {
-  return {[perm = v.constant_ints(1)](Inputs in, Outputs out, const ops::Exec& exec) {
+  return {[perm = permutation(v)](Inputs in, Outputs out, const ops::Exec& exec) {
             ops::transpose(in[0], perm, out[0], exec);
           },
           0, false};
@@ -152,14 +160,31 @@ ops::PadMode pad_mode(const OpView& v) {
   if (mode == "constant") return ops::PadMode::kConstant;
   if (mode == "reflect") return ops::PadMode::kReflect;
   if (mode == "edge") return ops::PadMode::kEdge;
+  if (mode == "wrap") return ops::PadMode::kWrap;
   v.fail("mode " + mode + " is not computed");
 }
 
+// [begins, ends] of all axes; input 3 may name the axes that the pads are for.
+std::vector<int64_t> full_pads(const OpView& v) {
+  auto pads = v.constant_ints(1);
+  if (!v.has(3)) return pads;
+  const auto axes = v.constant_ints(3);
+  const size_t rank = v.shape(0).rank();
+  if (pads.size() != 2 * axes.size()) v.fail("pads and axes have different lengths");
+  std::vector<int64_t> full(2 * rank, 0);
+  for (size_t i = 0; i < axes.size(); ++i) {
+    const size_t axis = ops::resolve_axis(v.op.type, axes[i], rank);
+    full[axis] = pads[i];
+    full[axis + rank] = pads[i + axes.size()];
+  }
+  return full;
+}
+
 std::vector<TensorType> infer_pad(const OpView& v) {
-  v.want_count(2, 3);
+  v.want_count(2, 4);
   want_sized(v, 0);
   const ops::Shape& x = v.shape(0);
-  const auto pads = v.constant_ints(1);
+  const auto pads = full_pads(v);
   if (v.op.attrs.get_bool("paddings_contiguous").value_or(false)) {
     v.fail("paddings_contiguous is not computed");
   }
@@ -182,8 +207,7 @@ std::vector<TensorType> infer_pad(const OpView& v) {
 }
 
 Kernel build_pad(const OpView& v, std::span<const TensorType>) {
-  return {[mode = pad_mode(v), pads = v.constant_ints(1)](Inputs in, Outputs out,
-                                                          const ops::Exec& exec) {
+  return {[mode = pad_mode(v), pads = full_pads(v)](Inputs in, Outputs out, const ops::Exec& exec) {
             const void* value = in.size() > 2 ? in[2].data : nullptr;
             ops::pad(mode, in[0], std::span(pads).first(pads.size() / 2), value, out[0], exec);
           },
@@ -229,15 +253,27 @@ Kernel build_slice(const OpView& v, std::span<const TensorType>) {
   return slice_kernel(slice_axes(v));
 }
 
-// SplitV(x, size_splits, split_dim), both constants.
+// The sizes of the parts; without them equal ones, the last may be smaller.
+std::vector<int64_t> split_sizes(const OpView& v, int64_t dim) {
+  if (v.has(1)) return v.constant_ints(1);
+  const int64_t parts = v.op.attrs.int_or("num_split", 0);
+  if (parts < 1 || parts > 1 << 20) v.fail("num_split");
+  const int64_t each = (dim + parts - 1) / parts;
+  std::vector<int64_t> sizes;
+  for (int64_t i = 0; i < parts; ++i) {
+    sizes.push_back(std::clamp<int64_t>(dim - i * each, 0, each));
+  }
+  return sizes;
+}
+
+// SplitV(x, size_splits, split_dim), the last two constants.
 std::vector<TensorType> infer_split(const OpView& v) {
-  v.want_count(3, 3);
   want_sized(v, 0);
-  const auto sizes = v.constant_ints(1);
   const auto axes = v.constant_ints(2);
-  if (axes.size() != 1 || sizes.empty()) v.fail("needs sizes and one axis");
+  if (axes.size() != 1) v.fail("needs one axis");
   const ops::Shape& x = v.shape(0);
   const size_t axis = ops::resolve_axis(v.op.type, axes[0], x.rank());
+  const auto sizes = split_sizes(v, x[axis]);
   std::vector<TensorType> out;
   int64_t sum = 0;
   for (const int64_t size : sizes) {
@@ -344,25 +380,34 @@ Kernel build_tile(const OpView&, std::span<const TensorType>) {
           false};
 }
 
+std::vector<aclDataType> fill_type(const OpView& v) { return {v.dtype(1)}; }
+
+std::vector<aclDataType> split_types(const OpView& v) {
+  const auto count = static_cast<size_t>(v.op.attrs.int_or("num_split", 1));
+  return std::vector<aclDataType>(count, v.dtype(0));
+}
+
+constexpr Halves kNative = Halves::kNative;
+
 constexpr OpType kTable[] = {
-    {"Identity", infer_identity, view_kernel},
-    {"Dropout", infer_identity, view_kernel},
-    {"Reshape", infer_reshape, view_kernel},
-    {"Flatten", infer_flatten, view_kernel},
-    {"FlattenV2", infer_flatten, view_kernel},
-    {"Squeeze", infer_squeeze, view_kernel},
-    {"SqueezeV3", infer_squeeze, view_kernel},
-    {"Unsqueeze", infer_unsqueeze, view_kernel},
-    {"UnsqueezeV3", infer_unsqueeze, view_kernel},
-    {"Transpose", infer_transpose, build_transpose},
-    {"ConcatD", infer_concat, build_concat},
-    {"PadV3", infer_pad, build_pad},
-    {"StridedSliceV2", infer_slice, build_slice},
-    {"SplitV", infer_split, build_split},
-    {"GatherV2", infer_gather, build_gather},
-    {"Expand", infer_expand, build_expand},
-    {"Fill", infer_fill, build_expand},
-    {"Tile", infer_tile, build_tile},
+    {"Identity", infer_identity, view_kernel, kNative},
+    {"Dropout", infer_identity, view_kernel, kNative},
+    {"Reshape", infer_reshape, view_kernel, kNative},
+    {"Flatten", infer_flatten, view_kernel, kNative},
+    {"FlattenV2", infer_flatten, view_kernel, kNative},
+    {"Squeeze", infer_squeeze, view_kernel, kNative},
+    {"SqueezeV3", infer_squeeze, view_kernel, kNative},
+    {"Unsqueeze", infer_unsqueeze, view_kernel, kNative},
+    {"UnsqueezeV3", infer_unsqueeze, view_kernel, kNative},
+    {"Transpose", infer_transpose, build_transpose, kNative},
+    {"ConcatD", infer_concat, build_concat, kNative},
+    {"PadV3", infer_pad, build_pad, kNative},
+    {"StridedSliceV2", infer_slice, build_slice, kNative},
+    {"SplitV", infer_split, build_split, kNative, split_types},
+    {"GatherV2", infer_gather, build_gather, kNative},
+    {"Expand", infer_expand, build_expand, kNative},
+    {"Fill", infer_fill, build_expand, kNative, fill_type},
+    {"Tile", infer_tile, build_tile, kNative},
 };
 
 }  // namespace

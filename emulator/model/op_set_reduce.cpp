@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "model/op_set.hpp"
+#include "ops/elementwise.hpp"
 #include "ops/reduce.hpp"
 
 namespace ascendrt::model {
@@ -18,22 +19,35 @@ struct ReduceRow {
 };
 
 constexpr ReduceRow kReduce[] = {
-    {"ReduceSum", ops::Reduce::kSum},   {"ReduceMean", ops::Reduce::kMean},
-    {"ReduceMax", ops::Reduce::kMax},   {"ReduceMin", ops::Reduce::kMin},
-    {"ReduceProd", ops::Reduce::kProd},
+    {"ReduceSum", ops::Reduce::kSum},         {"ReduceMean", ops::Reduce::kMean},
+    {"ReduceMax", ops::Reduce::kMax},         {"ReduceMin", ops::Reduce::kMin},
+    {"ReduceProd", ops::Reduce::kProd},       {"ReduceLogSum", ops::Reduce::kLogSum},
+    {"SquareSumV1", ops::Reduce::kSumSquare}, {"ReduceLogSumExp", ops::Reduce::kLogSumExp},
 };
 
-// The reduced axes, sorted. Empty stays "all" or "none" by noop_with_empty_axes.
+ops::Reduce reduce_kind(const OpView& v) {
+  if (v.op.type == "LpNormV2") {
+    const float p = v.op.attrs.float_or("p", 2.0F);
+    if (p != 1.0F && p != 2.0F) v.fail("only p 1 and 2 are computed");
+    return p == 1.0F ? ops::Reduce::kL1 : ops::Reduce::kL2;
+  }
+  for (const ReduceRow& row : kReduce) {
+    if (row.name == v.op.type) return row.op;
+  }
+  v.fail("not in its table");
+}
+
+// The reduced axes, sorted, from input 1 or the attribute that some types have instead. Empty stays
+// "all" or "none" by noop_with_empty_axes.
 std::vector<size_t> reduced_axes(const OpView& v) {
   v.want_count(1, 2);
-  if (!ops::reduce_takes(v.dtype(0))) {
+  if (!ops::reduce_takes(reduce_kind(v), v.dtype(0))) {
     v.fail(std::string("no form for ") + ops::dtype_name(v.dtype(0)));
   }
+  const char* attr = v.op.type == "LpNormV2" ? "axes" : "axis";
   std::vector<size_t> axes;
-  if (v.has(1)) {
-    for (const int64_t axis : v.constant_ints(1)) {
-      axes.push_back(ops::resolve_axis(v.op.type, axis, v.shape(0).rank()));
-    }
+  for (const int64_t axis : v.has(1) ? v.constant_ints(1) : v.op.attrs.ints_or(attr, {})) {
+    axes.push_back(ops::resolve_axis(v.op.type, axis, v.shape(0).rank()));
   }
   std::sort(axes.begin(), axes.end());
   if (std::adjacent_find(axes.begin(), axes.end()) != axes.end()) v.fail("an axis is named twice");
@@ -48,7 +62,8 @@ std::vector<TensorType> infer_reduce(const OpView& v) {
   const auto axes = reduced_axes(v);
   const ops::Shape& x = v.shape(0);
   if (keeps_all(v, axes)) return {v.inputs[0].type};
-  const bool keep = v.op.attrs.get_bool("keep_dims").value_or(false);
+  const char* attr = v.op.type == "LpNormV2" ? "keepdim" : "keep_dims";
+  const bool keep = v.op.attrs.get_bool(attr).value_or(false);
   ops::Shape y;
   for (size_t i = 0; i < x.rank(); ++i) {
     const bool gone = axes.empty() || std::binary_search(axes.begin(), axes.end(), i);
@@ -68,10 +83,7 @@ Kernel reduce_kernel(ops::Reduce op, std::vector<size_t> axes) {
 Kernel build_reduce(const OpView& v, std::span<const TensorType>) {
   auto axes = reduced_axes(v);
   if (keeps_all(v, axes)) return {{}, 0, true};
-  for (const ReduceRow& row : kReduce) {
-    if (row.name == v.op.type) return reduce_kernel(row.op, std::move(axes));
-  }
-  v.fail("not in its table");
+  return reduce_kernel(reduce_kind(v), std::move(axes));
 }
 
 std::vector<TensorType> infer_global_average(const OpView& v) {
@@ -92,7 +104,7 @@ Kernel build_global_average(const OpView& v, std::span<const TensorType>) {
 // dimension is a constant input; dtype int32 or int64.
 std::vector<TensorType> infer_arg(const OpView& v) {
   v.want_count(2, 2);
-  v.want_float(0);
+  if (!ops::is_plain_number(v.dtype(0))) v.fail("needs numbers");
   const auto axes = v.constant_ints(1);
   if (axes.size() != 1) v.fail("needs one axis");
   const size_t axis = ops::resolve_axis(v.op.type, axes[0], v.shape(0).rank());
@@ -106,11 +118,17 @@ std::vector<TensorType> infer_arg(const OpView& v) {
   return {{type, y}};
 }
 
+std::vector<aclDataType> arg_type(const OpView& v) {
+  return {static_cast<aclDataType>(v.op.attrs.int_or("dtype", ACL_INT32))};
+}
+
 Kernel build_arg(const OpView& v, std::span<const TensorType>) {
   const auto kind = v.op.type == "ArgMin" ? ops::Extreme::kMin : ops::Extreme::kMax;
   const size_t axis = ops::resolve_axis(v.op.type, v.constant_ints(1)[0], v.shape(0).rank());
-  return {[kind, axis](Inputs in, Outputs out, const ops::Exec& exec) {
-            ops::arg_extreme(kind, in[0], axis, out[0], exec);
+  const bool last = v.op.attrs.int_or("select_last_index", 0) != 0;
+  const auto pick = last ? ops::Pick::kLast : ops::Pick::kFirst;
+  return {[kind, pick, axis](Inputs in, Outputs out, const ops::Exec& exec) {
+            ops::arg_extreme(kind, pick, in[0], axis, out[0], exec);
           },
           0, false};
 }
@@ -229,8 +247,12 @@ constexpr OpType kTable[] = {
     {"ReduceMax", infer_reduce, build_reduce},
     {"ReduceMin", infer_reduce, build_reduce},
     {"ReduceProd", infer_reduce, build_reduce},
-    {"ArgMaxV2", infer_arg, build_arg},
-    {"ArgMin", infer_arg, build_arg},
+    {"ReduceLogSum", infer_reduce, build_reduce},
+    {"ReduceLogSumExp", infer_reduce, build_reduce},
+    {"SquareSumV1", infer_reduce, build_reduce},
+    {"LpNormV2", infer_reduce, build_reduce},
+    {"ArgMaxV2", infer_arg, build_arg, Halves::kWidened, arg_type},
+    {"ArgMin", infer_arg, build_arg, Halves::kWidened, arg_type},
     {"SoftmaxV2", infer_softmax, build_softmax},
     {"LogSoftmaxV2", infer_softmax, build_softmax},
     {"BatchNorm", infer_batch_norm, build_batch_norm},

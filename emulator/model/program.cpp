@@ -23,6 +23,8 @@ ops::TensorView Program::bind(const Frame& frame, const Value& value) const {
     case Place::Home::kInput:
       address = frame.inputs[static_cast<size_t>(value.place.offset)];
       break;
+    case Place::Home::kOpen:
+      return (*frame.open)[static_cast<size_t>(value.place.offset)].view();
   }
   // Kernels do not write through the views of their inputs.
   return {const_cast<void*>(address), value.type.dtype, value.type.shape};
@@ -32,6 +34,7 @@ ops::TensorView Program::bind(const Frame& frame, const Value& value) const {
 // aligned for its type is copied into the work block; missing bytes are zero.
 void Program::load_inputs(Frame& frame, std::span<const HostBuffer> buffers) const {
   frame.inputs.clear();
+  frame.open = std::make_shared<std::vector<OwnedTensor>>(static_cast<size_t>(open_slots_));
   for (size_t i = 0; i < inputs_.size(); ++i) {
     const InputSlot& slot = inputs_[i];
     const HostBuffer& buffer = buffers[i];
@@ -51,6 +54,7 @@ void Program::load_inputs(Frame& frame, std::span<const HostBuffer> buffers) con
 
 void Program::run_step(const Frame& frame, size_t index, ops::Workers& workers) const {
   const Step& step = steps_[index];
+  if (step.late != nullptr) return run_late(frame, step, workers);
   std::vector<ops::TensorView> in;
   std::vector<ops::TensorView> out;
   in.reserve(step.inputs.size());
@@ -60,10 +64,55 @@ void Program::run_step(const Frame& frame, size_t index, ops::Workers& workers) 
   step.kernel.run(in, out, {workers, frame.work + step.scratch_offset});
 }
 
+// The results are made anew and moved to their places; late ops are rare and their data is small.
+void Program::run_late(const Frame& frame, const Step& step, ops::Workers& workers) const {
+  const auto* weights = reinterpret_cast<const uint8_t*>(frame.weights);
+  OpView view{*step.late, {}, {model_, {weights, weights == nullptr ? 0 : weight_bytes_}}};
+  for (const Value& value : step.inputs) {
+    const ops::TensorView tensor = bind(frame, value);
+    Operand operand;
+    operand.connected = value.place.home != Place::Home::kNone;
+    if (operand.connected) {
+      operand.type = {tensor.dtype, tensor.shape};
+      operand.is_constant = true;
+      operand.constant = {static_cast<const uint8_t*>(tensor.data), tensor.size_bytes()};
+    }
+    view.inputs.push_back(operand);
+  }
+  std::vector<OwnedTensor> results = evaluate(*find_op_type(step.type), view, workers);
+  for (size_t i = 0; i < step.outputs.size() && i < results.size(); ++i) {
+    const Value& value = step.outputs[i];
+    const TensorType& type = results[i].type;
+    if (type.dtype != value.type.dtype ||
+        (!value.type.shape.is_open() && !(type.shape == value.type.shape))) {
+      ops::fail(step.type, "'" + step.name + "' makes " + ops::dtype_name(type.dtype) + " " +
+                               type.shape.text() + ", the model declares " +
+                               ops::dtype_name(value.type.dtype) + " " + value.type.shape.text());
+    }
+    if (value.place.home == Place::Home::kOpen) {
+      (*frame.open)[static_cast<size_t>(value.place.offset)] = std::move(results[i]);
+    } else if (!results[i].bytes->empty()) {
+      std::memcpy(bind(frame, value).data, results[i].bytes->data(), results[i].bytes->size());
+    }
+  }
+}
+
+TensorType Program::output_type(const Frame& frame, size_t i) const {
+  const ops::TensorView view = bind(frame, outputs_[i].value);
+  return {view.dtype, view.shape};
+}
+
 void Program::store_outputs(const Frame& frame, std::span<const HostBuffer> buffers) const {
   for (size_t i = 0; i < outputs_.size(); ++i) {
-    const uint64_t bytes = std::min(static_cast<uint64_t>(outputs_[i].bytes), buffers[i].size);
-    if (bytes > 0) std::memcpy(buffers[i].data, bind(frame, outputs_[i].value).data, bytes);
+    const ops::TensorView view = bind(frame, outputs_[i].value);
+    const uint64_t bytes = std::min<uint64_t>(view.size_bytes(), buffers[i].size);
+    if (outputs_[i].bytes < 0 && bytes < view.size_bytes()) {
+      ops::fail("output " + std::to_string(i),
+                "has shape " + view.shape.text() + " in this run and takes " +
+                    std::to_string(view.size_bytes()) + " bytes, its buffer has " +
+                    std::to_string(buffers[i].size));
+    }
+    if (bytes > 0) std::memcpy(buffers[i].data, view.data, bytes);
   }
 }
 

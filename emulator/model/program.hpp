@@ -15,9 +15,9 @@ namespace ascendrt::model {
 
 // Where a tensor lies while the program runs.
 struct Place {
-  enum class Home : uint8_t { kNone, kWork, kWeights, kHost, kInput };
+  enum class Home : uint8_t { kNone, kWork, kWeights, kHost, kInput, kOpen };
   Home home = Home::kNone;
-  int64_t offset = 0;             // kWork, kWeights: bytes; kInput: number of the input
+  int64_t offset = 0;  // kWork, kWeights: bytes; kInput: number of the input; kOpen: slot
   const void* address = nullptr;  // kHost: constants the file keeps beside the weights
 };
 
@@ -33,7 +33,8 @@ struct Step {
   std::vector<Value> inputs;  // kNone: not connected
   std::vector<Value> outputs;
   int64_t scratch_offset = 0;
-  int64_t operations = 0;  // rough number of element operations, to judge whether sharing pays
+  const Op* late = nullptr;  // compiled when it runs: Note [Late ops]; kernel is empty then
+  int64_t operations = 0;    // rough number of element operations, to judge whether sharing pays
 };
 
 struct InputSlot {
@@ -44,7 +45,7 @@ struct InputSlot {
 
 struct OutputSlot {
   Value value;
-  int64_t bytes = 0;
+  int64_t bytes = 0;  // -1: only a run can tell
 };
 
 struct HostBuffer {
@@ -57,6 +58,8 @@ struct Frame {
   char* work = nullptr;
   const char* weights = nullptr;
   std::vector<const void*> inputs;  // set by Program::load_inputs
+  // Tensors whose shapes only a run can tell, by slot; made by load_inputs.
+  std::shared_ptr<std::vector<OwnedTensor>> open;
 };
 
 class Program {
@@ -77,16 +80,22 @@ class Program {
   void load_inputs(Frame& frame, std::span<const HostBuffer> buffers) const;
   void run_step(const Frame& frame, size_t step, ops::Workers& workers) const;
   void store_outputs(const Frame& frame, std::span<const HostBuffer> buffers) const;
+  // The shape output `i` has after a run.
+  TensorType output_type(const Frame& frame, size_t i) const;
 
  private:
   friend class ProgramBuilder;
   ops::TensorView bind(const Frame& frame, const Value& value) const;
+  void run_late(const Frame& frame, const Step& step, ops::Workers& workers) const;
 
   std::vector<Step> steps_;
   std::vector<InputSlot> inputs_;
   std::vector<OutputSlot> outputs_;
   std::vector<std::string> missing_;
   int64_t work_bytes_ = 0;
+  int64_t open_slots_ = 0;
+  const Model* model_ = nullptr;  // for subgraphs of late ops
+  size_t weight_bytes_ = 0;
 };
 
 }  // namespace ascendrt::model

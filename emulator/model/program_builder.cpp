@@ -34,7 +34,7 @@ TensorType checked_type(const TensorDesc& desc) {
     ops::fail("layout", std::string(format_name(desc.format)) + " is not computed");
   }
   TensorType type = tensor_type(desc);
-  static_cast<void>(type.shape.elements());
+  if (!type.shape.is_open()) static_cast<void>(type.shape.elements());
   return type;
 }
 
@@ -42,8 +42,15 @@ TensorType checked_type(const TensorDesc& desc) {
 int64_t operations_of(const Op& op, const std::vector<Operand>& inputs,
                       const std::vector<TensorType>& results) {
   int64_t largest = 0;
-  for (const TensorType& result : results) largest = std::max(largest, result.shape.elements());
+  for (const TensorType& result : results) {
+    if (!result.shape.is_open()) largest = std::max(largest, result.shape.elements());
+  }
   int64_t per_output = 1;
+  if (results.empty() || results[0].shape.is_open() ||
+      std::any_of(inputs.begin(), inputs.end(),
+                  [](const Operand& input) { return input.type.shape.is_open(); })) {
+    return largest;
+  }
   if (op.type == "Conv2D") {
     per_output = inputs[1].type.shape.elements(1, 4);
   } else if (op.type.find("MatMul") != std::string::npos) {
@@ -51,7 +58,8 @@ int64_t operations_of(const Op& op, const std::vector<Operand>& inputs,
     per_output = std::max(a[a.rank() - 1], a[a.rank() - 2]);
   } else {
     for (const Operand& input : inputs) {
-      if (input.connected) largest = std::max(largest, input.type.shape.elements());
+      if (input.connected && !input.type.shape.is_open())
+        largest = std::max(largest, input.type.shape.elements());
     }
   }
   int64_t total = 0;
@@ -65,6 +73,8 @@ class ProgramBuilder {
   explicit ProgramBuilder(const Model& model) : model_(model), graph_(*model.root()) {}
 
   Program build() {
+    program_.model_ = &model_;
+    program_.weight_bytes_ = model_.weights.bytes.size();
     for (const Op* op : ordered()) {
       try {
         add(*op);
@@ -99,6 +109,9 @@ class ProgramBuilder {
   std::vector<const Made*> find_inputs(const Op& op);
   OpView view(const Op& op, const std::vector<const Made*>& sources);
   void check_outputs(const Op& op, const std::vector<TensorType>& types);
+  bool compile_op(const OpType& type, const OpView& operands, Kernel& kernel,
+                  std::vector<TensorType>& types);
+  std::vector<Made> make_results(Step& step, const std::vector<TensorType>& types, int64_t now);
   const Made* find(const Op& op, size_t input);
   void set(const Op& op, std::vector<Made> values) { made_[op.name] = std::move(values); }
   int64_t new_buffer(int64_t bytes, int64_t first);
@@ -238,7 +251,7 @@ std::vector<const ProgramBuilder::Made*> ProgramBuilder::find_inputs(const Op& o
 }
 
 OpView ProgramBuilder::view(const Op& op, const std::vector<const Made*>& sources) {
-  OpView result{op, {}};
+  OpView result{op, {}, {&model_, model_.weights.bytes}};
   for (size_t i = 0; i < sources.size(); ++i) {
     Operand operand;
     if (sources[i] != nullptr) {
@@ -249,8 +262,12 @@ OpView ProgramBuilder::view(const Op& op, const std::vector<const Made*>& source
       // The consumer's descriptor decides the shape: compilers drop pure reshapes.
       if (i < op.input_descs.size() && op.input_descs[i].dtype != kUndefined) {
         operand.type = checked_type(op.input_descs[i]);
+        if (operand.type.shape.is_open() || sources[i]->type.shape.is_open()) {
+          operand.type = sources[i]->type;
+        }
         if (operand.type.dtype != sources[i]->type.dtype ||
-            operand.type.shape.elements() != sources[i]->type.shape.elements()) {
+            (!operand.type.shape.is_open() &&
+             operand.type.shape.elements() != sources[i]->type.shape.elements())) {
           ops::fail("input " + std::to_string(i), "is described as " + operand.type.shape.text() +
                                                       ", its producer makes " +
                                                       sources[i]->type.shape.text());
@@ -266,7 +283,8 @@ void ProgramBuilder::check_outputs(const Op& op, const std::vector<TensorType>& 
   for (size_t i = 0; i < types.size(); ++i) {
     if (i >= op.output_descs.size()) ops::fail("output " + std::to_string(i), "is not described");
     const TensorType described = checked_type(op.output_descs[i]);
-    if (!(described == types[i])) {
+    if (described.dtype != types[i].dtype ||
+        !(described.shape == types[i].shape || described.shape.is_open())) {
       ops::fail("output " + std::to_string(i), "is described as " + described.shape.text() +
                                                    ", its inputs give " + types[i].shape.text());
     }
@@ -279,15 +297,51 @@ Value ProgramBuilder::value_of(const Made& made, const TensorType& type) {
   return value;
 }
 
+// False when only a run can tell the shapes: Note [Late ops].
+bool ProgramBuilder::compile_op(const OpType& type, const OpView& operands, Kernel& kernel,
+                                std::vector<TensorType>& types) {
+  if (type.compute != nullptr) return false;
+  try {
+    types = infer_op(type, operands);
+    check_outputs(operands.op, types);
+    kernel = build_op(type, operands, types);
+    return true;
+  } catch (const ops::NotKnown&) {
+    types.clear();
+    return false;
+  }
+}
+
+// Room for the results of a step.
+std::vector<ProgramBuilder::Made> ProgramBuilder::make_results(Step& step,
+                                                               const std::vector<TensorType>& types,
+                                                               int64_t now) {
+  std::vector<Made> results;
+  for (const TensorType& result : types) {
+    Made made{result, {Place::Home::kWork, 0, nullptr}, -1, {}, false};
+    if (result.shape.is_open()) {
+      made.place = {Place::Home::kOpen, program_.open_slots_++, nullptr};
+    } else {
+      made.buffer = new_buffer(
+          result.shape.elements() * static_cast<int64_t>(ops::dtype_size(result.dtype)), now);
+    }
+    step.outputs.push_back(value_of(made, result));
+    results.push_back(made);
+  }
+  return results;
+}
+
 void ProgramBuilder::add_step(const Op& op) {
   const OpType* type = find_op_type(op.type);
   if (type == nullptr) return miss(op, "this operator is not implemented");
   const std::vector<const Made*> sources = find_inputs(op);
   const OpView operands = view(op, sources);
-  const std::vector<TensorType> types = type->infer(operands);
-  check_outputs(op, types);
   Step step;
-  step.kernel = type->build(operands, types);
+  std::vector<TensorType> types;
+  if (!compile_op(*type, operands, step.kernel, types)) {
+    step.late = &op;
+    for (const TensorDesc& desc : op.output_descs) types.push_back(checked_type(desc));
+  }
   if (step.kernel.is_view) {
     Made alias = *sources[0];
     alias.type = types[0];
@@ -302,14 +356,7 @@ void ProgramBuilder::add_step(const Op& op) {
     step.inputs.push_back(sources[i] == nullptr ? Value{}
                                                 : value_of(*sources[i], operands.inputs[i].type));
   }
-  std::vector<Made> results;
-  for (const TensorType& result : types) {
-    Made made{result, {Place::Home::kWork, 0, nullptr}, -1, {}, false};
-    made.buffer = new_buffer(
-        result.shape.elements() * static_cast<int64_t>(ops::dtype_size(result.dtype)), now);
-    step.outputs.push_back(value_of(made, result));
-    results.push_back(made);
-  }
+  std::vector<Made> results = make_results(step, types, now);
   const int64_t scratch = step.kernel.scratch_bytes;
   scratch_buffers_.push_back(scratch > 0 ? new_buffer(scratch, now) : -1);
   program_.steps_.push_back(std::move(step));
@@ -321,6 +368,10 @@ void ProgramBuilder::add_outputs(const Op& op) {
   for (size_t i = 0; i < sources.size(); ++i) {
     if (sources[i] == nullptr) return miss(op, "output " + std::to_string(i) + " has no source");
     const TensorType& type = sources[i]->type;
+    if (type.shape.is_open()) {
+      program_.outputs_.push_back({value_of(*sources[i], type), -1});
+      continue;
+    }
     const int64_t bytes = type.shape.elements() * static_cast<int64_t>(ops::dtype_size(type.dtype));
     if (i >= model_.outputs.size() || bytes != static_cast<int64_t>(model_.outputs[i].size)) {
       return miss(op, "output " + std::to_string(i) + " is described with another size");

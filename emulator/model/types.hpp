@@ -35,6 +35,10 @@ enum DType : int32_t {
   kBfloat16 = 27,
   kInt4 = 29,
   kUint1 = 30,
+  kFp8E5m2 = 35,
+  kFp8E4m3 = 36,
+  kFp8E8m0 = 37,
+  kFp4E2m1 = 40,
 };
 
 // aclFormat numbers used by name inside the model layer.

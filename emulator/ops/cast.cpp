@@ -1,35 +1,38 @@
 // Owns: conversions between element types. Must never: be undefined for a value out of range.
-#include <bit>
-#include <cmath>
-#include <limits>
-#include <string>
-#include <type_traits>
-
-#include "ops/elementwise.hpp"
+#include "ops/element.hpp"
 
 namespace ascendrt::ops {
 namespace {
 
 constexpr int64_t kGrain = 16384;
 
-struct Half {
-  uint16_t bits;
-};
-struct Brain {
-  uint16_t bits;
-};
-struct Bool {
-  uint8_t bits;
-};
+template <class T>
+constexpr bool kIsTiny = false;
+template <int kE, int kM>
+constexpr bool kIsTiny<Tiny<kE, kM>> = true;
 
-float brain_to_float(uint16_t bits) {
-  return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16U);
+template <int kE, int kM>
+float to_float(Tiny<kE, kM> v) {
+  return tiny_to_float<kE, kM>(v.bits);
 }
 
-uint16_t float_to_brain(float value) {
-  const auto bits = std::bit_cast<uint32_t>(value);
-  if (std::isnan(value)) return static_cast<uint16_t>((bits >> 16U) | 0x40U);
-  return static_cast<uint16_t>((bits + 0x7FFFU + ((bits >> 16U) & 1U)) >> 16U);
+template <int kE, int kM>
+void set(Tiny<kE, kM>& to, float v, Overflow overflow) {
+  to.bits = float_to_tiny<kE, kM>(v, overflow);
+}
+
+uint8_t float_to_power(float v, CastRounding rounding, Overflow overflow) {
+  if (std::isnan(v) || v < 0.0F) return 255;
+  if (std::isinf(v)) return overflow == Overflow::kSaturate ? 254 : 255;
+  if (v == 0.0F) return 0;
+  int exponent = std::ilogb(v);
+  const float fraction = std::ldexp(v, -exponent);  // in [1, 2)
+  const bool up = rounding == CastRounding::kUp
+                      ? fraction > 1.0F
+                      : rounding == CastRounding::kNearest && fraction >= 1.5F;
+  exponent += up ? 1 : 0;
+  if (exponent > 127) return overflow == Overflow::kSaturate ? 254 : 255;
+  return static_cast<uint8_t>(std::max(exponent + 127, 0));
 }
 
 // The value of an element as a plain number.
@@ -41,6 +44,12 @@ auto read(T v) {
     return brain_to_float(v.bits);
   } else if constexpr (std::is_same_v<T, Bool>) {
     return static_cast<int32_t>(v.bits != 0);
+  } else if constexpr (std::is_same_v<T, Int4>) {
+    return ((v.bits & 15) ^ 8) - 8;  // the upper half of the byte does not count
+  } else if constexpr (std::is_same_v<T, Fp8E8m0>) {
+    return v.bits == 255 ? std::numeric_limits<float>::quiet_NaN() : std::ldexp(1.0F, v.bits - 127);
+  } else if constexpr (kIsTiny<T>) {
+    return to_float(v);
   } else {
     return v;
   }
@@ -59,13 +68,22 @@ To to_integer(From v) {
 }
 
 template <class To, class From>
-To write(From v) {
+To write(From v, const CastParams& params) {
   if constexpr (std::is_same_v<To, Half>) {
     return {float_to_half(static_cast<float>(v))};
   } else if constexpr (std::is_same_v<To, Brain>) {
     return {float_to_brain(static_cast<float>(v))};
   } else if constexpr (std::is_same_v<To, Bool>) {
     return {static_cast<uint8_t>(v != 0)};
+  } else if constexpr (std::is_same_v<To, Int4>) {
+    const auto low = static_cast<int8_t>(to_integer<int64_t>(v) & 15);
+    return {static_cast<int8_t>(low > 7 ? low - 16 : low)};
+  } else if constexpr (std::is_same_v<To, Fp8E8m0>) {
+    return {float_to_power(static_cast<float>(v), params.rounding, params.overflow)};
+  } else if constexpr (kIsTiny<To>) {
+    To to;
+    set(to, static_cast<float>(v), params.overflow);
+    return to;
   } else if constexpr (std::is_integral_v<To>) {
     return to_integer<To>(v);
   } else {
@@ -75,33 +93,24 @@ To write(From v) {
 
 template <class F>
 bool for_type(aclDataType dtype, F&& f) {
+  if (for_plain_number(dtype, f)) return true;
   switch (dtype) {
-    case ACL_FLOAT:
-      return f(float{}), true;
     case ACL_FLOAT16:
       return f(Half{}), true;
     case ACL_BF16:
       return f(Brain{}), true;
-    case ACL_DOUBLE:
-      return f(double{}), true;
-    case ACL_INT8:
-      return f(int8_t{}), true;
-    case ACL_INT16:
-      return f(int16_t{}), true;
-    case ACL_INT32:
-      return f(int32_t{}), true;
-    case ACL_INT64:
-      return f(int64_t{}), true;
-    case ACL_UINT8:
-      return f(uint8_t{}), true;
-    case ACL_UINT16:
-      return f(uint16_t{}), true;
-    case ACL_UINT32:
-      return f(uint32_t{}), true;
-    case ACL_UINT64:
-      return f(uint64_t{}), true;
     case ACL_BOOL:
       return f(Bool{}), true;
+    case ACL_INT4:
+      return f(Int4{}), true;
+    case ACL_FLOAT8_E4M3FN:
+      return f(Fp8E4m3{}), true;
+    case ACL_FLOAT8_E5M2:
+      return f(Fp8E5m2{}), true;
+    case ACL_FLOAT8_E8M0:
+      return f(Fp8E8m0{}), true;
+    case ACL_FLOAT4_E2M1:
+      return f(Fp4E2m1{}), true;
     default:
       return false;
   }
@@ -139,7 +148,7 @@ bool cast_takes(aclDataType dtype) {
   return for_type(dtype, [](auto) {});
 }
 
-void cast(const TensorView& x, const TensorView& y, const Exec& exec) {
+void cast(const TensorView& x, const TensorView& y, const Exec& exec, const CastParams& params) {
   const bool known = for_type(x.dtype, [&](auto from_type) {
     using From = decltype(from_type);
     if (!for_type(y.dtype, [&](auto to_type) {
@@ -147,7 +156,7 @@ void cast(const TensorView& x, const TensorView& y, const Exec& exec) {
           const From* from = x.as<const From>();
           To* to = y.as<To>();
           parallel_ranges(exec, x.elements(), kGrain, [&](int64_t begin, int64_t end) {
-            for (int64_t i = begin; i < end; ++i) to[i] = write<To>(read(from[i]));
+            for (int64_t i = begin; i < end; ++i) to[i] = write<To>(read(from[i]), params);
           });
         })) {
       fail("cast", std::string("cannot make ") + dtype_name(y.dtype));

@@ -9,26 +9,10 @@
 #include <type_traits>
 
 #include "ops/broadcast.hpp"
+#include "ops/element.hpp"
 
 namespace ascendrt::ops {
 namespace {
-
-// Calls f with a value of the element type.
-template <class F>
-void for_number(std::string_view op, aclDataType dtype, F&& f) {
-  switch (dtype) {
-    case ACL_FLOAT:
-      return f(float{});
-    case ACL_DOUBLE:
-      return f(double{});
-    case ACL_INT32:
-      return f(int32_t{});
-    case ACL_INT64:
-      return f(int64_t{});
-    default:
-      fail(op, std::string("no ") + dtype_name(dtype) + " form");
-  }
-}
 
 // Integer arithmetic wraps: it is done on the unsigned twin.
 template <class T>
@@ -37,26 +21,41 @@ struct Wrap {
       std::conditional_t<std::is_integral_v<T>, std::make_unsigned<T>, std::type_identity<T>>::type;
   static T add(T a, T b) { return static_cast<T>(static_cast<U>(a) + static_cast<U>(b)); }
   static T sub(T a, T b) { return static_cast<T>(static_cast<U>(a) - static_cast<U>(b)); }
-  static T mul(T a, T b) { return static_cast<T>(static_cast<U>(a) * static_cast<U>(b)); }
+  static T mul(T a, T b) {
+    // Not narrower than unsigned: small types would be promoted to int, which may overflow.
+    using W = std::conditional_t<(sizeof(U) < sizeof(unsigned)), unsigned, U>;
+    return static_cast<T>(static_cast<W>(a) * static_cast<W>(b));
+  }
 };
 
 template <class T>
 T divide(T a, T b) {
   if constexpr (std::is_integral_v<T>) {
     if (b == 0) return 0;
-    if (b == -1) return Wrap<T>::sub(0, a);
+    if (std::is_signed_v<T> && b == static_cast<T>(-1)) return Wrap<T>::sub(0, a);
   }
-  return a / b;
+  return static_cast<T>(a / b);
 }
 
 template <class T>
 T floor_divide(T a, T b) {
   if constexpr (std::is_integral_v<T>) {
     const T quotient = divide(a, b);
-    const bool inexact = b != 0 && b != -1 && a % b != 0;
-    return inexact && ((a < 0) != (b < 0)) ? quotient - 1 : quotient;
+    const bool inexact = b != 0 && b != static_cast<T>(-1) && a % b != 0;
+    return inexact && ((a < 0) != (b < 0)) ? static_cast<T>(quotient - 1) : quotient;
   } else {
     return std::floor(a / b);
+  }
+}
+
+// The result has the sign of the dividend.
+template <class T>
+T remainder_of(T a, T b) {
+  if constexpr (std::is_integral_v<T>) {
+    if (b == 0 || (std::is_signed_v<T> && b == static_cast<T>(-1))) return 0;
+    return static_cast<T>(a % b);
+  } else {
+    return std::fmod(a, b);
   }
 }
 
@@ -64,11 +63,10 @@ T floor_divide(T a, T b) {
 template <class T>
 T modulo(T a, T b) {
   if constexpr (std::is_integral_v<T>) {
-    if (b == 0 || b == -1) return 0;
-    const T rest = a % b;
-    return rest != 0 && ((rest < 0) != (b < 0)) ? rest + b : rest;
+    const T rest = remainder_of(a, b);
+    return rest != 0 && ((rest < 0) != (b < 0)) ? static_cast<T>(rest + b) : rest;
   } else {
-    const T rest = std::fmod(a, b);
+    const T rest = remainder_of(a, b);
     return rest != 0 && ((rest < 0) != (b < 0)) ? rest + b : rest;
   }
 }
@@ -76,14 +74,43 @@ T modulo(T a, T b) {
 template <class T>
 T power(T a, T b) {
   if constexpr (std::is_integral_v<T>) {
-    if (b < 0) return a == 1 ? 1 : (a == -1 ? (b % 2 == 0 ? 1 : -1) : 0);
+    if (std::is_signed_v<T> && b < 0) {
+      if (a == static_cast<T>(-1)) return b % 2 == 0 ? T{1} : static_cast<T>(-1);
+      return a == 1 ? T{1} : T{0};
+    }
     T result = 1;
-    for (; b != 0; b >>= 1, a = Wrap<T>::mul(a, a)) {
+    for (; b != 0; b = static_cast<T>(b >> 1), a = Wrap<T>::mul(a, a)) {
       if ((b & 1) != 0) result = Wrap<T>::mul(result, a);
     }
     return result;
   } else {
     return std::pow(a, b);
+  }
+}
+
+// Shifts by the width of the type or more give 0.
+template <class T>
+void bits_as(Binary op, const TensorView& a, const TensorView& b, const TensorView& y,
+             const Exec& exec) {
+  const auto go = [&](auto f) { map_two<T, T>(a, b, y, exec, f); };
+  constexpr auto kBits = static_cast<uint64_t>(sizeof(T) * 8);
+  switch (op) {
+    case Binary::kBitAnd:
+      return go([](T p, T q) { return static_cast<T>(p & q); });
+    case Binary::kBitOr:
+      return go([](T p, T q) { return static_cast<T>(p | q); });
+    case Binary::kBitXor:
+      return go([](T p, T q) { return static_cast<T>(p ^ q); });
+    case Binary::kLeftShift:
+      return go([](T p, T q) {
+        const auto wide = static_cast<uint64_t>(p);
+        return static_cast<uint64_t>(q) < kBits ? static_cast<T>(wide << q) : T{0};
+      });
+    default:
+      return go([](T p, T q) {
+        return static_cast<uint64_t>(q) < kBits ? static_cast<T>(p >> q)
+                                                : static_cast<T>(p < 0 ? -1 : 0);
+      });
   }
 }
 
@@ -109,8 +136,12 @@ void binary_as(Binary op, const TensorView& a, const TensorView& b, const Tensor
       return go([](T p, T q) { return power<T>(p, q); });
     case Binary::kMod:
       return go([](T p, T q) { return modulo<T>(p, q); });
+    case Binary::kFmod:
+      return go([](T p, T q) { return remainder_of<T>(p, q); });
     case Binary::kFloorDiv:
       return go([](T p, T q) { return floor_divide<T>(p, q); });
+    default:
+      if constexpr (std::is_integral_v<T>) bits_as<T>(op, a, b, y, exec);
   }
 }
 
@@ -150,8 +181,13 @@ Shape broadcast_shape(std::string_view op, const Shape& a, const Shape& b) {
   return out;
 }
 
-bool binary_takes(aclDataType dtype) {
-  return dtype == ACL_FLOAT || dtype == ACL_DOUBLE || dtype == ACL_INT32 || dtype == ACL_INT64;
+bool is_plain_number(aclDataType dtype) {
+  return for_plain_number(dtype, [](auto) {});
+}
+
+bool binary_takes(Binary op, aclDataType dtype) {
+  const bool floats = dtype == ACL_FLOAT || dtype == ACL_DOUBLE;
+  return is_plain_number(dtype) && !(floats && op >= Binary::kBitAnd);
 }
 
 void binary(Binary op, const TensorView& a, const TensorView& b, const TensorView& y,

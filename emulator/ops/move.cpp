@@ -116,6 +116,7 @@ int64_t pad_source(PadMode mode, int64_t i, int64_t dim) {
   if (i >= 0 && i < dim) return i;
   if (mode == PadMode::kConstant) return -1;
   if (mode == PadMode::kEdge) return i < 0 ? 0 : dim - 1;
+  if (mode == PadMode::kWrap) return ((i % dim) + dim) % dim;
   if (dim == 1) return 0;
   const int64_t period = 2 * (dim - 1);
   const int64_t phase = ((i % period) + period) % period;

@@ -19,7 +19,7 @@ void transpose(const TensorView& x, std::span<const int64_t> perm, const TensorV
 // Operands agree in all dims but `axis`.
 void concat(std::span<const TensorView> xs, size_t axis, const TensorView& y, const Exec& exec);
 
-enum class PadMode : uint8_t { kConstant, kReflect, kEdge };
+enum class PadMode : uint8_t { kConstant, kReflect, kEdge, kWrap };
 // before[i] elements are put in front of axis i (negative cuts); y's shape tells the rest.
 // value: one element of x's type.
 void pad(PadMode mode, const TensorView& x, std::span<const int64_t> before, const void* value,

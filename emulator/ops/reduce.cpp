@@ -3,10 +3,8 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
-#include <limits>
-#include <string>
-#include <type_traits>
+
+#include "ops/element.hpp"
 
 namespace ascendrt::ops {
 namespace {
@@ -63,6 +61,7 @@ void visit(const Split& s, const T* x, F&& f) {
 template <class T, class Sum>
 T finish(Reduce op, Sum sum, int64_t count) {
   if (op == Reduce::kL2) return static_cast<T>(std::sqrt(static_cast<double>(sum)));
+  if (op == Reduce::kLogSum) return static_cast<T>(std::log(static_cast<double>(sum)));
   if (op != Reduce::kMean) return static_cast<T>(sum);
   if constexpr (std::is_floating_point_v<T>) {
     return static_cast<T>(sum / static_cast<double>(count));
@@ -71,15 +70,29 @@ T finish(Reduce op, Sum sum, int64_t count) {
   }
 }
 
+// Of nothing: the value that changes no other, which for floats is an infinity.
 template <class T>
 T extreme_of(Reduce op, const Split& s, const T* x) {
-  T best = s.inputs > 0 ? *x : T{};
+  using Limits = std::numeric_limits<T>;
+  constexpr T kLow = Limits::has_infinity ? -Limits::infinity() : Limits::min();
+  constexpr T kHigh = Limits::has_infinity ? Limits::infinity() : Limits::max();
+  T best = op == Reduce::kMax ? kLow : kHigh;
   if (op == Reduce::kMax) {
     visit(s, x, [&](T v) { best = v > best || v != v ? v : best; });
   } else {
     visit(s, x, [&](T v) { best = v < best || v != v ? v : best; });
   }
   return best;
+}
+
+// Shifted by the largest element, so that nothing overflows.
+template <class T>
+T log_sum_exp(const Split& s, const T* x) {
+  const auto top = static_cast<double>(extreme_of(Reduce::kMax, s, x));
+  const double shift = std::isfinite(top) ? top : 0.0;
+  double sum = 0.0;
+  visit(s, x, [&](T v) { sum += std::exp(static_cast<double>(v) - shift); });
+  return static_cast<T>(std::log(sum) + shift);
 }
 
 template <class T>
@@ -90,8 +103,11 @@ T reduce_one(Reduce op, const Split& s, const T* x) {
     case Reduce::kMax:
     case Reduce::kMin:
       return extreme_of(op, s, x);
+    case Reduce::kLogSumExp:
+      return log_sum_exp(s, x);
     case Reduce::kSum:
     case Reduce::kMean:
+    case Reduce::kLogSum:
       visit(s, x, [&](T v) { sum += static_cast<Sum>(v); });
       break;
     case Reduce::kProd:
@@ -123,43 +139,46 @@ void reduce_as(Reduce op, const Split& s, const TensorView& x, const TensorView&
 
 }  // namespace
 
-bool reduce_takes(aclDataType dtype) {
-  return dtype == ACL_FLOAT || dtype == ACL_INT32 || dtype == ACL_INT64;
+bool reduce_takes(Reduce op, aclDataType dtype) {
+  const bool extreme = op == Reduce::kMax || op == Reduce::kMin;
+  return is_plain_number(dtype) || (extreme && dtype == ACL_BOOL);
 }
 
 void reduce(Reduce op, const TensorView& x, std::span<const size_t> axes, const TensorView& y,
             const Exec& exec) {
   const Split split = split_axes(x.shape, axes);
-  switch (x.dtype) {
-    case ACL_FLOAT:
-      return reduce_as<float>(op, split, x, y, exec);
-    case ACL_INT32:
-      return reduce_as<int32_t>(op, split, x, y, exec);
-    case ACL_INT64:
-      return reduce_as<int64_t>(op, split, x, y, exec);
-    default:
-      fail("reduce", std::string("no ") + dtype_name(x.dtype) + " form");
+  if (x.dtype == ACL_BOOL) {  // 0 and 1; of nothing: true for the smallest, false for the largest
+    reduce_as<uint8_t>(op, split, x, y, exec);
+    auto* flags = y.as<uint8_t>();
+    for (int64_t i = 0; i < y.elements(); ++i) flags[i] = flags[i] != 0 ? 1 : 0;
+    return;
   }
+  for_number("reduce", x.dtype,
+             [&](auto zero) { reduce_as<decltype(zero)>(op, split, x, y, exec); });
 }
 
-void arg_extreme(Extreme op, const TensorView& x, size_t axis, const TensorView& y,
+void arg_extreme(Extreme op, Pick pick, const TensorView& x, size_t axis, const TensorView& y,
                  const Exec& exec) {
   const size_t one[] = {axis};
   const Split s = split_axes(x.shape, one);
-  const auto* from = x.as<const float>();
-  parallel_for(exec, s.outputs, [&](int64_t i) {
-    const float* p = from + offset_of(i, s.kept, s.kept_step, s.kept_rank);
-    int64_t best = 0;
-    for (int64_t j = 1; j < s.inputs; ++j) {
-      const float v = p[j * s.gone_step[0]];
-      const float b = p[best * s.gone_step[0]];
-      if (op == Extreme::kMax ? v > b : v < b) best = j;
-    }
-    if (y.dtype == ACL_INT64) {
-      y.as<int64_t>()[i] = best;
-    } else {
-      y.as<int32_t>()[i] = static_cast<int32_t>(best);
-    }
+  for_number("arg_extreme", x.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const T* from = x.as<const T>();
+    parallel_for(exec, s.outputs, [&](int64_t i) {
+      const T* p = from + offset_of(i, s.kept, s.kept_step, s.kept_rank);
+      int64_t best = 0;
+      for (int64_t j = 1; j < s.inputs; ++j) {
+        const T v = p[j * s.gone_step[0]];
+        const T b = p[best * s.gone_step[0]];
+        const bool better = op == Extreme::kMax ? v > b : v < b;
+        if (better || (pick == Pick::kLast && v == b)) best = j;
+      }
+      if (y.dtype == ACL_INT64) {
+        y.as<int64_t>()[i] = best;
+      } else {
+        y.as<int32_t>()[i] = static_cast<int32_t>(best);
+      }
+    });
   });
 }
 

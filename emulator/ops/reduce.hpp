@@ -10,17 +10,30 @@
 
 namespace ascendrt::ops {
 
-enum class Reduce : uint8_t { kSum, kMean, kMax, kMin, kProd, kSumSquare, kL1, kL2 };
+enum class Reduce : uint8_t {
+  kSum,
+  kMean,
+  kMax,
+  kMin,
+  kProd,
+  kSumSquare,
+  kL1,
+  kL2,
+  kLogSum,
+  kLogSumExp
+};
 
-// y has x's shape with the reduced axes 1 or left out. float32, int32, int64; an axis may appear
-// once. Sums of floats are kept in double. No axes = the whole tensor.
-bool reduce_takes(aclDataType dtype);
+// y has x's shape with the reduced axes 1 or left out. All numbers that C++ computes with, extremes
+// also of bool; an axis may appear once. Sums of floats are kept in double. No axes = the whole
+// tensor.
+bool reduce_takes(Reduce op, aclDataType dtype);
 void reduce(Reduce op, const TensorView& x, std::span<const size_t> axes, const TensorView& y,
             const Exec& exec);
 
 enum class Extreme : uint8_t { kMax, kMin };
-// Index of the first largest or smallest element along the axis. x float32; y int32 or int64.
-void arg_extreme(Extreme op, const TensorView& x, size_t axis, const TensorView& y,
+enum class Pick : uint8_t { kFirst, kLast };
+// Index of the largest or smallest element along the axis, of equals as told. y int32 or int64.
+void arg_extreme(Extreme op, Pick pick, const TensorView& x, size_t axis, const TensorView& y,
                  const Exec& exec);
 
 enum class SoftmaxForm : uint8_t { kPlain, kLog };

@@ -3,12 +3,15 @@
 
 #include <algorithm>
 
-#include "base/error.hpp"
-
 namespace ascendrt::ops {
 
 void fail(std::string_view op, std::string_view what) {
   base::fail(ACL_ERROR_GE_FAILURE, std::string(op) + ": " + std::string(what));
+}
+
+void fail_open(std::string_view op, std::string_view what) {
+  throw NotKnown{
+      {ACL_ERROR_GE_FAILURE, base::Layer::kRuntime, std::string(op) + ": " + std::string(what)}};
 }
 
 Shape::Shape(std::span<const int64_t> dims) {
@@ -27,12 +30,16 @@ void Shape::push_back(int64_t dim) {
 int64_t Shape::elements(size_t from, size_t to) const {
   int64_t product = 1;
   for (size_t i = from; i < to; ++i) {
-    if (dims_[i] < 0) fail("shape", "dimension " + std::to_string(i) + " is not known");
+    if (dims_[i] < 0) fail_open("shape", "dimension " + std::to_string(i) + " is not known");
     if (__builtin_mul_overflow(product, dims_[i], &product) || product > (int64_t{1} << 48)) {
       fail("shape", "more elements than any memory holds: " + text());
     }
   }
   return product;
+}
+
+bool Shape::is_open() const {
+  return std::any_of(begin(), end(), [](int64_t dim) { return dim < 0; });
 }
 
 bool Shape::operator==(const Shape& other) const {
@@ -54,6 +61,11 @@ size_t dtype_size(aclDataType dtype) {
     case ACL_INT8:
     case ACL_UINT8:
     case ACL_BOOL:
+    case ACL_INT4:
+    case ACL_FLOAT4_E2M1:
+    case ACL_FLOAT8_E5M2:
+    case ACL_FLOAT8_E4M3FN:
+    case ACL_FLOAT8_E8M0:
       return 1;
     case ACL_FLOAT16:
     case ACL_BF16:

@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/error.hpp"
 #include "gen/abi.h"
 
 namespace ascendrt::ops {
@@ -37,6 +38,7 @@ class Shape {
   // Products of dims; an open (negative) dim or an overflow fails, they are never wrapped.
   int64_t elements() const { return elements(0, rank_); }
   int64_t elements(size_t from, size_t to) const;
+  bool is_open() const;  // some dim is not known yet
   bool operator==(const Shape& other) const;
   std::string text() const;  // "1x3x48x192", "scalar"
 
@@ -45,11 +47,15 @@ class Shape {
   size_t rank_ = 0;
 };
 
-size_t dtype_size(aclDataType dtype);  // bytes; 0 for types without a whole-byte size
+size_t dtype_size(aclDataType dtype);  // bytes; 4-bit types take one; 0 = not held
 const char* dtype_name(aclDataType dtype);
 
 // Negative axes count from the end; fails when out of [-rank, rank).
 size_t resolve_axis(std::string_view op, int64_t axis, size_t rank);
+
+// Raised instead when a shape or a value is only known while the model runs.
+[[noreturn]] void fail_open(std::string_view op, std::string_view what);
+struct NotKnown : base::Error {};
 
 // A tensor somewhere in host-accessible memory. Inputs are not written through it.
 struct TensorView {

@@ -23,6 +23,17 @@ class OnnxBytes {
     graph_.message(12, value_info(name, {}, 1));
     return *this;
   }
+  OnnxBytes& shaped_output(const std::string& name, const std::vector<int64_t>& dims) {
+    graph_.message(12, value_info(name, dims, 1));
+    return *this;
+  }
+  // Of a shape that the file does not tell.
+  OnnxBytes& open_output(const std::string& name) {
+    Writer info;
+    info.string(1, name);
+    graph_.message(12, info);
+    return *this;
+  }
   OnnxBytes& floats(const std::string& name, const std::vector<int64_t>& dims,
                     const std::vector<float>& values) {
     Writer tensor;

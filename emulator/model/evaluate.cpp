@@ -1,0 +1,173 @@
+// Running single ops: widening of halves, late ops, folding. Owns: the temporary tensors of one op.
+// Must never: know programs or graphs.
+#include <algorithm>
+#include <cstring>
+
+#include "model/op_set.hpp"
+#include "ops/elementwise.hpp"
+
+namespace ascendrt::model {
+namespace {
+
+bool is_half(aclDataType dtype) { return dtype == ACL_FLOAT16 || dtype == ACL_BF16; }
+
+// The half type of an op, ACL_DT_UNDEFINED when it has none.
+aclDataType half_of(const OpType& type, const OpView& view) {
+  if (type.halves == Halves::kNative) return ACL_DT_UNDEFINED;
+  for (const Operand& operand : view.inputs) {
+    if (operand.connected && is_half(operand.type.dtype)) return operand.type.dtype;
+  }
+  return ACL_DT_UNDEFINED;
+}
+
+int64_t rounded(int64_t bytes) { return (bytes + 63) / 64 * 64; }
+
+int64_t bytes_of(const TensorType& type) {
+  return type.shape.elements() * static_cast<int64_t>(ops::dtype_size(type.dtype));
+}
+
+// The same op with float operands. `kept` owns constants that were widened.
+OpView widened(const OpView& view, std::vector<OwnedTensor>& kept) {
+  OpView wide = view;
+  for (Operand& operand : wide.inputs) {
+    if (!operand.connected || !is_half(operand.type.dtype)) continue;
+    const TensorType before = operand.type;
+    operand.type.dtype = ACL_FLOAT;
+    if (!operand.is_constant) continue;
+    kept.push_back(make_tensor(operand.type));
+    void* data = const_cast<uint8_t*>(operand.constant.data());
+    ops::cast({data, before.dtype, before.shape}, kept.back().view(), {});
+    operand.constant = *kept.back().bytes;
+  }
+  return wide;
+}
+
+std::vector<TensorType> narrowed(std::vector<TensorType> types, aclDataType half) {
+  for (TensorType& type : types) {
+    if (type.dtype == ACL_FLOAT) type.dtype = half;
+  }
+  return types;
+}
+
+// A kernel on floats made to work on halves: operands and results pass through scratch memory.
+class HalfKernel {
+ public:
+  HalfKernel(Kernel inner, std::vector<TensorType> inputs, std::vector<TensorType> outputs)
+      : inner_(std::move(inner)), inputs_(std::move(inputs)), outputs_(std::move(outputs)) {}
+
+  int64_t scratch_bytes() const {
+    int64_t total = rounded(inner_.scratch_bytes);
+    for (const auto* list : {&inputs_, &outputs_}) {
+      for (const TensorType& type : *list) total += type.dtype == ACL_FLOAT ? room(type) : 0;
+    }
+    return total;
+  }
+
+  void run(Inputs in, Outputs out, const ops::Exec& exec) const {
+    char* next = static_cast<char*>(exec.scratch) + rounded(inner_.scratch_bytes);
+    std::vector<ops::TensorView> wide_in(in.begin(), in.end());
+    std::vector<ops::TensorView> wide_out(out.begin(), out.end());
+    const auto take = [&next](ops::TensorView& view) {
+      view.data = next;
+      view.dtype = ACL_FLOAT;
+      next += room({ACL_FLOAT, view.shape});
+    };
+    for (ops::TensorView& view : wide_in) {
+      if (!is_half(view.dtype) || view.data == nullptr) continue;
+      const ops::TensorView half = view;
+      take(view);
+      ops::cast(half, view, exec);
+    }
+    for (ops::TensorView& view : wide_out) {
+      if (is_half(view.dtype)) take(view);
+    }
+    inner_.run(wide_in, wide_out, exec);
+    for (size_t i = 0; i < out.size(); ++i) {
+      if (is_half(out[i].dtype)) ops::cast(wide_out[i], out[i], exec);
+    }
+  }
+
+ private:
+  static int64_t room(const TensorType& type) { return rounded(bytes_of(type)); }
+
+  Kernel inner_;
+  std::vector<TensorType> inputs_;  // as the inner kernel sees them
+  std::vector<TensorType> outputs_;
+};
+
+}  // namespace
+
+OwnedTensor make_tensor(const TensorType& type) {
+  return {type, std::make_shared<Bytes>(static_cast<size_t>(bytes_of(type)))};
+}
+
+std::vector<TensorType> infer_op(const OpType& type, const OpView& view) {
+  for (size_t i = 0; i < view.inputs.size(); ++i) {
+    if (view.inputs[i].connected && view.inputs[i].type.shape.is_open()) {
+      ops::fail_open(view.op.type, "the shape of input " + std::to_string(i) + " is not known");
+    }
+  }
+  const aclDataType half = half_of(type, view);
+  if (half == ACL_DT_UNDEFINED) return type.infer(view);
+  std::vector<OwnedTensor> kept;
+  return narrowed(type.infer(widened(view, kept)), half);
+}
+
+Kernel build_op(const OpType& type, const OpView& view, std::span<const TensorType> outputs) {
+  const aclDataType half = half_of(type, view);
+  if (half == ACL_DT_UNDEFINED) return type.build(view, outputs);
+  auto kept = std::make_shared<std::vector<OwnedTensor>>();
+  const OpView wide = widened(view, *kept);
+  const std::vector<TensorType> results = type.infer(wide);
+  Kernel inner = type.build(wide, results);
+  if (inner.is_view) return inner;
+  std::vector<TensorType> inputs;
+  for (size_t i = 0; i < view.inputs.size(); ++i) {
+    // Only what is widened takes scratch memory.
+    TensorType wide_type = wide.inputs[i].type;
+    if (wide_type.dtype == view.inputs[i].type.dtype) wide_type.dtype = ACL_DT_UNDEFINED;
+    if (!view.inputs[i].connected) wide_type = {};
+    inputs.push_back(wide_type);
+  }
+  std::vector<TensorType> made(outputs.begin(), outputs.end());
+  for (size_t i = 0; i < made.size(); ++i) {
+    if (is_half(made[i].dtype)) made[i].dtype = ACL_FLOAT;
+  }
+  const auto kernel = std::make_shared<const HalfKernel>(std::move(inner), inputs, made);
+  return {
+      [kernel, kept](Inputs in, Outputs out, const ops::Exec& exec) { kernel->run(in, out, exec); },
+      kernel->scratch_bytes(), false};
+}
+
+std::vector<TensorType> late_types(const OpType& type, const OpView& view) {
+  std::vector<TensorType> out;
+  const auto dtypes =
+      type.dtypes != nullptr ? type.dtypes(view) : std::vector<aclDataType>{view.dtype(0)};
+  for (const aclDataType dtype : dtypes) out.push_back({dtype, open_shape()});
+  return out;
+}
+
+std::vector<OwnedTensor> evaluate(const OpType& type, const OpView& view, ops::Workers& workers) {
+  if (type.compute != nullptr) return type.compute(view, {workers, nullptr});
+  const std::vector<TensorType> results = infer_op(type, view);
+  const Kernel kernel = build_op(type, view, results);
+  std::vector<OwnedTensor> out;
+  std::vector<ops::TensorView> from;
+  std::vector<ops::TensorView> to;
+  for (const TensorType& result : results) out.push_back(make_tensor(result));
+  for (size_t i = 0; i < view.inputs.size(); ++i) {
+    from.push_back(view.inputs[i].connected ? view.constant_view(i) : ops::TensorView{});
+  }
+  if (kernel.is_view) {
+    const auto source = view.inputs[0].constant;
+    std::copy(source.begin(), source.end(), out[0].bytes->begin());
+    return out;
+  }
+  for (const OwnedTensor& tensor : out) to.push_back(tensor.view());
+  std::vector<uint8_t> scratch(static_cast<size_t>(kernel.scratch_bytes) + 64);
+  const auto address = (reinterpret_cast<uintptr_t>(scratch.data()) + 63) / 64 * 64;
+  kernel.run(from, to, {workers, reinterpret_cast<void*>(address)});
+  return out;
+}
+
+}  // namespace ascendrt::model

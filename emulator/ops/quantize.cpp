@@ -1,0 +1,127 @@
+// Owns: the arithmetic of quantisation. Must never: wrap.
+#include "ops/quantize.hpp"
+
+#include <algorithm>
+
+#include "ops/element.hpp"
+
+namespace ascendrt::ops {
+namespace {
+
+struct Limits {
+  float low, high;
+};
+
+// Integers saturate here; small floats in the cast.
+Limits limits_of(aclDataType dtype) {
+  switch (dtype) {
+    case ACL_INT4:
+      return {-8, 7};
+    case ACL_INT8:
+      return {-128, 127};
+    case ACL_UINT8:
+      return {0, 255};
+    case ACL_INT16:
+      return {-32768, 32767};
+    case ACL_UINT16:
+      return {0, 65535};
+    default:
+      return {0, 0};
+  }
+}
+
+std::vector<float> zeros_of(const TensorView* zero, const Exec& exec) {
+  return zero == nullptr ? std::vector<float>{} : to_floats(*zero, exec);
+}
+
+float zero_at(const std::vector<float>& zeros, int64_t i) {
+  if (zeros.empty()) return 0.0F;
+  return zeros[zeros.size() == 1 ? 0 : static_cast<size_t>(i)];
+}
+
+}  // namespace
+
+void quantize(const TensorView& x, const TensorView& scale, const TensorView* zero,
+              const ScaleMap& map, const CastParams& params, const TensorView& y,
+              const Exec& exec) {
+  std::vector<float> values = to_floats(x, exec);
+  const auto scales = to_floats(scale, exec);
+  const auto zeros = zeros_of(zero, exec);
+  const Limits limits = limits_of(y.dtype);
+  const bool integer = limits.high > 0;
+  parallel_ranges(exec, x.elements(), 4096, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t which = map.index(i);
+      const float shift = zero_at(zeros, which);
+      float& v = values[static_cast<size_t>(i)];
+      v = v / scales[static_cast<size_t>(which)];
+      v = integer ? std::clamp(std::nearbyint(v) + shift, limits.low, limits.high) : v + shift;
+    }
+  });
+  cast({values.data(), ACL_FLOAT, x.shape}, y, exec, params);
+}
+
+void dequantize(const TensorView& x, const TensorView& scale, const TensorView* zero,
+                const ScaleMap& map, const TensorView& y, const Exec& exec) {
+  std::vector<float> values = to_floats(x, exec);
+  const auto scales = to_floats(scale, exec);
+  const auto zeros = zeros_of(zero, exec);
+  parallel_ranges(exec, x.elements(), 4096, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t which = map.index(i);
+      float& v = values[static_cast<size_t>(i)];
+      v = (v - zero_at(zeros, which)) * scales[static_cast<size_t>(which)];
+    }
+  });
+  from_floats(values, y, exec);
+}
+
+void quantize_dynamically(const TensorView& x, const TensorView& y, const TensorView& scale,
+                          const TensorView& zero, const Exec& exec) {
+  const auto* from = x.as<const float>();
+  float low = 0.0F;
+  float high = 0.0F;
+  for (int64_t i = 0; i < x.elements(); ++i) {
+    low = std::min(low, from[i]);
+    high = std::max(high, from[i]);
+  }
+  const float step = high > low ? (high - low) / 255.0F : 1.0F;
+  *scale.as<float>() = step;
+  *zero.as<uint8_t>() = static_cast<uint8_t>(std::clamp(std::nearbyint(-low / step), 0.0F, 255.0F));
+  quantize(x, scale, &zero, {1, 1, std::max<int64_t>(x.elements(), 1), false}, {}, y, exec);
+}
+
+void multiply_integers(const IntegerMatmul& s, const TensorView& a, const TensorView* a_zero,
+                       const TensorView& b, const TensorView* b_zero, int32_t* y,
+                       const Exec& exec) {
+  const auto widened = [&](const TensorView& x) {
+    std::vector<int32_t> out(static_cast<size_t>(x.elements()));
+    cast(x, {out.data(), ACL_INT32, x.shape}, exec);
+    return out;
+  };
+  const auto left = widened(a);
+  const auto right = widened(b);
+  const auto a_shift = a_zero == nullptr ? std::vector<int32_t>{0} : widened(*a_zero);
+  const auto b_shift = b_zero == nullptr ? std::vector<int32_t>{0} : widened(*b_zero);
+  const auto batches = static_cast<int64_t>(s.a_start.size());
+  parallel_for(exec, batches * s.rows, [&](int64_t i) {
+    const auto batch = static_cast<size_t>(i / s.rows);
+    const int64_t row = i % s.rows;
+    const int32_t* pa = left.data() + s.a_start[batch] + row * s.depth;
+    const int32_t shift = a_shift[a_shift.size() == 1 ? 0 : static_cast<size_t>(row)];
+    int32_t* to = y + i * s.columns;
+    std::fill_n(to, s.columns, 0);
+    for (int64_t k = 0; k < s.depth; ++k) {
+      const int32_t v = pa[k] - shift;
+      const int32_t* pb = right.data() + s.b_start[batch] + k * s.columns;
+      if (b_shift.size() == 1) {
+        for (int64_t c = 0; c < s.columns; ++c) to[c] += v * (pb[c] - b_shift[0]);
+      } else {
+        for (int64_t c = 0; c < s.columns; ++c)
+          to[c] += v * (pb[c] - b_shift[static_cast<size_t>(c)]);
+      }
+    }
+  });
+}
+
+}  // namespace ascendrt::ops
