@@ -28,6 +28,24 @@ std::string name_of(const Context& context) {
          " of device " + std::to_string(context.device().index());
 }
 
+// Every context but those that were torn down.
+struct Living {
+  base::RankedMutex mutex{base::Rank::kDevice};
+  std::vector<base::Ref<Context>> all;
+};
+
+Living& living() {
+  static auto* const made = new Living;
+  return *made;
+}
+
+void count_living(Context& context, bool lives) {
+  Living& known = living();
+  const std::lock_guard lock(known.mutex);
+  std::erase_if(known.all, [&](const auto& each) { return each.get() == &context; });
+  if (lives) known.all.emplace_back(&context);
+}
+
 }  // namespace
 
 Context::Context(Device& device, bool primary)
@@ -44,6 +62,7 @@ base::Ref<Context> Context::create(Device& device, bool primary) {
   context->open_pool();
   auto stream = Stream::create_default(context);
   base::handles().insert(context);
+  count_living(*context, true);
   const std::lock_guard lock(context->mutex_);
   context->peeked_.store(stream.get(), std::memory_order_release);
   context->default_stream_ = std::move(stream);
@@ -94,7 +113,17 @@ void Context::destroy() {
   if (threads_ == 0) base::handles().remove<Context>(handle());
 }
 
+std::vector<base::Ref<Context>> Context::on_device(const Device& device) {
+  Living& known = living();
+  const std::lock_guard lock(known.mutex);
+  auto all = known.all;
+  std::erase_if(all, [&](const auto& each) { return &each->device() != &device; });
+  return all;
+}
+
 void Context::tear_down(bool wait) {
+  const base::Ref<Context> self(this);
+  count_living(*this, false);
   close_instances(*this);
   auto ended = [&] {
     const std::lock_guard lock(mutex_);
@@ -124,6 +153,7 @@ void Context::open_pool() {
 void Context::revive() {
   if (pool() == nullptr) open_pool();
   auto stream = Stream::create_default(base::Ref<Context>(this));
+  count_living(*this, true);
   const std::lock_guard lock(mutex_);
   peeked_.store(stream.get(), std::memory_order_release);
   default_stream_ = std::move(stream);

@@ -29,6 +29,9 @@ class Context : public base::Object {
   static base::Ref<Context> create(Device& device, bool primary);
   ~Context() override;
 
+  // Those of a device that live.
+  static std::vector<base::Ref<Context>> on_device(const Device& device);
+
   Device& device() const { return device_; }
   bool primary() const { return primary_; }
   uint32_t id() const { return id_; }
