@@ -6,6 +6,7 @@
 #include "abi/boundary.hpp"
 #include "core/chip.hpp"
 #include "core/context.hpp"
+#include "core/mem_pool.hpp"
 #include "core/device.hpp"
 #include "core/event.hpp"
 #include "core/model_instance.hpp"
@@ -71,6 +72,7 @@ void synchronize(aclrtStream handle, int32_t timeout_ms) {
   base::Peek::end();
   stream->check_context_failure();
   stream->synchronize_or_raise(timeout_ms);
+  core::trim_pools();
 }
 
 void destroy(aclrtStream handle, bool wait) {
