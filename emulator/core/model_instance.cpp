@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <mutex>
 
+#include "base/log.hpp"
 #include "core/capture.hpp"
 #include "core/context.hpp"
 #include "core/device.hpp"
@@ -44,7 +45,9 @@ base::RankedMutex& recording_mutex() {
 Condition::~Condition() {
   try {
     if (value != nullptr) memory::free_device(value);
-  } catch (const base::Error&) {  // the device was reset: the memory went with it
+  } catch (const base::Error& error) {
+    base::warn_once("condition memory",
+                    "the memory of a condition was gone before its model instance: " + error.text);
   }
 }
 
