@@ -72,7 +72,9 @@ static const char* expected(PyObject* value, const char* type) {
   if (type[0] == 'f' || type[0] == 'd') return art_get_d(value, &number) ? "a number" : NULL;
   if (!wrong_int(value, type[0])) return NULL;
   if (PyLong_Check(value)) return "in the range of its C type";
-  return PyIndex_Check(value) ? "int (write int(...) around it)" : "int";
+  PyObject* index = PyNumber_Index(value); /* true for NumPy's integers, not for its arrays */
+  Py_XDECREF(index);
+  return index != NULL ? "int (write int(...) around it)" : "int";
 }
 
 static int count_is_wrong(const char* spec, Py_ssize_t argc) {
