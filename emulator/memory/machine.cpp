@@ -12,6 +12,7 @@
 
 #include "base/config.hpp"
 #include "base/error.hpp"
+#include "base/log.hpp"
 #include "gen/abi.h"
 #include "memory/fault.hpp"
 #include "memory/memory.hpp"
@@ -184,7 +185,9 @@ void Machine::answer_others() {
   pthread_sigmask(SIG_SETMASK, &all, &before);
   try {
     std::thread([this] { serve(); }).detach();
-  } catch (const std::system_error&) {  // others wait in vain, for a bounded time
+  } catch (const std::system_error& error) {
+    base::warn_once("memory.answers", std::string("no thread can be started (") + error.what() +
+                                          "): other processes do not get idle memory back");
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }

@@ -149,12 +149,14 @@ uint64_t Pool::allocate_small(uint64_t bytes, Cache* cache, Heap::Outcome& outco
   if (cache != nullptr) {
     auto& bin = cache->small_[size_class];
     if (bin.count == 0) refill(size_class, *cache);
-    if ((found = bin.count > 0)) {
+    found = bin.count > 0;
+    if (found) {
       offset = bin.offsets[--bin.count];
       cache->held_.add(-static_cast<int64_t>(class_bytes(size_class)));
     }
-  } else if ((found = heap_.take_small(size_class, std::span(&offset, 1), *this) == 1)) {
-    arena_.fill_fresh(offset, class_bytes(size_class));
+  } else {
+    found = heap_.take_small(size_class, std::span(&offset, 1), *this) == 1;
+    if (found) arena_.fill_fresh(offset, class_bytes(size_class));
   }
   if (!found)
     return allocate_run(bytes, {round_up(bytes, os::page_bytes()), Shape::kNormal}, cache, outcome);
