@@ -38,7 +38,7 @@ void enter(aclrtStream stream, aclrtAllocatorDesc handle) {
         "argument allocatorDesc lacks the allocator, or its function to allocate, to "
         "free, or to tell an address; set all four");
   }
-  core::register_allocator(stream, {handle, made});
+  core::allocators().put(stream, {handle, made});
 }
 
 }  // namespace
@@ -104,7 +104,7 @@ aclError art_emu_aclrtAllocatorGetByStream(
   return call<ApiId::aclrtAllocatorGetByStream>([&] {
     check_not_null(allocatorDesc, "allocatorDesc");
     check_not_null(stream, "stream");
-    const auto found = core::allocator_of(stream);
+    const auto found = core::allocators().of(stream);
     if (!found) refuse_argument("no allocator is registered for this stream");
     *allocatorDesc = found->desc;
     give(allocator, found->allocator.object);
@@ -118,7 +118,7 @@ aclError art_emu_aclrtAllocatorGetByStream(
 aclError art_emu_aclrtAllocatorUnregister(aclrtStream stream) {
   return call<ApiId::aclrtAllocatorUnregister>([&] {
     check_not_null(stream, "stream");
-    core::unregister_allocator(stream);
+    core::allocators().remove(stream);
   });
 }
 

@@ -20,8 +20,6 @@ using memory::Place;
 constexpr uint64_t kDescriptorMax = 4ULL << 30;
 constexpr uint64_t kDescriptorAlignment = 64;
 
-// --- batches -----------------------------------------------------------------------------------
-
 struct Batch {
   void** dsts;
   const size_t* dest_maxs;
@@ -142,8 +140,6 @@ void copy_batch_async(const Batch& batch, aclrtStream stream) {
   });
 }
 
-// --- indirect copies ---------------------------------------------------------------------------
-
 // What a descriptor in device memory holds; 32 bytes on all chips but the 950, which has 64.
 struct Descriptor {
   uint64_t src;
@@ -256,8 +252,6 @@ void copy_pinned(void* dst, size_t dest_max, const void* src, size_t count, aclr
   }
   copy_async(dst, dest_max, src, count, kind, stream);
 }
-
-// --- fills -------------------------------------------------------------------------------------
 
 void check_fill(const void* address, size_t room, size_t count) {
   check_not_null(address, "ptr");

@@ -10,7 +10,6 @@
 namespace ascendrt::core {
 
 inline bool is_950(const gen::Soc& soc) { return std::string_view(soc.family) == "950"; }
-inline bool is_a3(const gen::Soc& soc) { return std::string_view(soc.family) == "910_93"; }
 inline bool is_310b(const gen::Soc& soc) { return std::string_view(soc.family) == "310B"; }
 inline bool is_310p(const gen::Soc& soc) { return std::string_view(soc.family) == "310P"; }
 // The 310 family has LPDDR4X, all others have HBM.

@@ -129,23 +129,17 @@ void MemPool::free(void* address, const base::Ref<Stream>& stream) {
                  });
 }
 
-std::vector<void*> MemPool::take_surplus(uint64_t keep_bytes) {
+void MemPool::trim(uint64_t keep_bytes) {
   const std::lock_guard lock(mutex_);
-  std::vector<void*> surplus;
   for (auto it = free_.begin(); it != free_.end() && reserved_ > keep_bytes;) {
     if (!it->pending.expired()) {
       ++it;
       continue;
     }
-    surplus.push_back(it->address);
+    memory::free_device(it->address);
     reserved_ -= it->bytes;
     it = free_.erase(it);
   }
-  return surplus;
-}
-
-void MemPool::trim(uint64_t keep_bytes) {
-  for (void* address : take_surplus(keep_bytes)) memory::free_device(address);
 }
 
 uint64_t MemPool::attribute(int32_t attr) const {

@@ -45,7 +45,6 @@ class MemPool final : public base::Object {
     std::weak_ptr<int> pending;  // expires when the freeing had its turn
   };
   MemPool(int32_t device, uint64_t most_bytes) : device_(device), most_(most_bytes) {}
-  std::vector<void*> take_surplus(uint64_t keep_bytes);
 
   const int32_t device_;
   const uint64_t most_;

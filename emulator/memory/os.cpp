@@ -29,6 +29,11 @@ namespace {
                                                  advice);
 }
 
+int protection(Access access) {
+  if (access == Access::kNone) return PROT_NONE;
+  return access == Access::kRead ? PROT_READ : PROT_READ | PROT_WRITE;
+}
+
 constexpr const char* kSmaller =
     "set ASCENDRT_HBM_SIZE to a smaller device, or lift the limit (ulimit -v, container)";
 
@@ -110,15 +115,6 @@ void map_file(int file, std::byte* at, uint64_t bytes) {
   if (mapped == MAP_FAILED) refuse("map device memory", bytes, kSmaller);
   madvise(at, bytes, MADV_DONTDUMP);
 }
-
-namespace {
-
-int protection(Access access) {
-  if (access == Access::kNone) return PROT_NONE;
-  return access == Access::kRead ? PROT_READ : PROT_READ | PROT_WRITE;
-}
-
-}  // namespace
 
 void map_file_part(int file, uint64_t offset, std::byte* at, uint64_t bytes, Access access) {
   const uint64_t size = file_bytes(file);

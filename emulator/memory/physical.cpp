@@ -47,7 +47,7 @@ base::Ref<Physical> Physical::make(const aclrtPhysicalMemProp& prop, int32_t dev
   const uint64_t bytes = (asked + kGranule - 1) / kGranule * kGranule;
   base::Ref<Physical> made(new Physical(prop, device, bytes));
   if (device != kHostMemory) {
-    machine().charge(device, made->pages(), bytes);
+    machine().charge(device, Pages::kHuge, bytes);
     made->charged_ = true;
   }
   made->file_ = os::make_memory_file("ascendrt-physical", bytes);
@@ -65,12 +65,8 @@ base::Ref<Physical> Physical::adopt(int file, uint64_t offset, uint64_t bytes, i
 Physical::~Physical() {
   if (const uint64_t shared = token.load(std::memory_order_relaxed)) withdraw(shared);
   if (file_ >= 0) close(file_);
-  if (charged_) machine().ledger().release(static_cast<uint32_t>(device_), pages(), bytes_);
+  if (charged_) machine().ledger().release(static_cast<uint32_t>(device_), Pages::kHuge, bytes_);
 }
-
-// Normal pages of device memory are huge ones all the same. src: hicann/runtime docs,
-// aclrtMallocPhysical
-Pages Physical::pages() const { return Pages::kHuge; }
 
 uint64_t Physical::touched_bytes() const { return charged_ ? os::touched_bytes(file_) : 0; }
 

@@ -38,7 +38,6 @@ class Physical final : public base::Object {
   int file() const { return file_; }
   uint64_t file_offset() const { return offset_; }
   uint64_t touched_bytes() const;
-  Pages pages() const;
   // The token it is shared under, 0 when it is not; the sharing ends with the memory.
   std::atomic<uint64_t> token{0};
 
