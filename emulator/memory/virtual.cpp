@@ -1,7 +1,5 @@
 #include "memory/virtual.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <mutex>
 

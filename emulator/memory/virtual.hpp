@@ -9,8 +9,6 @@
 #include <cstdint>
 #include <deque>
 #include <map>
-#include <memory>
-#include <string>
 
 #include "base/handle.hpp"
 #include "base/mutex.hpp"
