@@ -135,7 +135,6 @@ void check_record(const Record& record, uint64_t token) {
 }  // namespace
 
 uint64_t share(const Part& part, Pids pids) {
-  static_assert(sizeof(Record::machine) > 64);
   OwnedFile file{os::make_memory_file(kRecordName, sizeof(Record))};
   struct stat memory{};
   struct stat status{};

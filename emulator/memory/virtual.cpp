@@ -20,10 +20,6 @@ uint64_t number(const void* address) { return reinterpret_cast<uintptr_t>(addres
 
 uint64_t whole_granules(uint64_t bytes) { return (bytes + kGranule - 1) / kGranule * kGranule; }
 
-uint64_t whole_pages(uint64_t bytes) {
-  return (bytes + os::page_bytes() - 1) / os::page_bytes() * os::page_bytes();
-}
-
 [[noreturn]] void refuse(const std::string& text) { base::fail(ACL_ERROR_RT_PARAM_INVALID, text); }
 
 uint64_t key_of(const aclrtMemLocation& location) {
@@ -219,8 +215,9 @@ Virtual::Mapping& Virtual::place(std::byte* start, uint64_t lead,
                                  const base::Ref<Physical>& memory) {
   const Window& window = *window_of(start);
   const uint64_t offset = number(start) - number(window.client);
+  const uint64_t page = os::page_bytes();
   os::map_file_part(memory->file(), memory->file_offset() - lead, window.alias + offset,
-                    whole_pages(lead + memory->bytes()), os::Access::kReadWrite);
+                    (lead + memory->bytes() + page - 1) / page * page, os::Access::kReadWrite);
   if (retired_.size() > kRetired) {
     mapped_[number(start)] = retired_.front();
     retired_.pop_front();
