@@ -95,6 +95,7 @@ Values scan(const NodeCall& call) {
   const size_t states = call.inputs.size() - scans;
   std::vector<TensorType> inputs = types_of(call, 0, call.inputs.size());
   const auto axes = call.node.ints_or("scan_input_axes", std::vector<int64_t>(scans, 0));
+  if (axes.size() != scans) call.fail("scan_input_axes");
   for (size_t k = 0; k < scans; ++k) {
     ops::Shape& shape = inputs[states + k].shape;
     if (shape.is_open()) continue;

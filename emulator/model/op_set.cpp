@@ -96,6 +96,18 @@ ops::TensorView OpView::constant_view(size_t i) const {
   return {const_cast<uint8_t*>(operand.constant.data()), operand.type.dtype, operand.type.shape};
 }
 
+int64_t OpView::constant_int(size_t i) const {
+  const auto values = constant_ints(i);
+  if (values.size() != 1) fail("input " + std::to_string(i) + " must be one number");
+  return values[0];
+}
+
+float OpView::constant_float(size_t i) const {
+  const auto values = constant_floats(i);
+  if (values.size() != 1) fail("input " + std::to_string(i) + " must be one number");
+  return values[0];
+}
+
 std::vector<float> OpView::constant_floats(size_t i) const {
   const ops::TensorView x = constant_view(i);
   std::vector<float> out(static_cast<size_t>(x.elements()));

@@ -56,6 +56,8 @@ struct OpView {
   void want_rank(size_t i, size_t rank) const;
   void want_count(size_t least, size_t most) const;    // number of connected inputs
   std::vector<int64_t> constant_ints(size_t i) const;  // int32 or int64 constant
+  int64_t constant_int(size_t i) const;                // the same of one element
+  float constant_float(size_t i) const;
   std::vector<float> constant_floats(size_t i) const;  // constant of any number type
   ops::TensorView constant_view(size_t i) const;
   bool flag(std::string_view attr, bool fallback = false) const;  // a bool, or a number not 0

@@ -103,6 +103,13 @@ const std::string& body_name(const OpView& v, size_t i) {
   return v.op.subgraphs[i];
 }
 
+// A number of states or sequences.
+size_t count_of(const OpView& v, std::string_view attr) {
+  const int64_t count = v.op.attrs.int_or(attr, 0);
+  if (count < 0 || static_cast<size_t>(count) > v.inputs.size()) v.fail(std::string(attr));
+  return static_cast<size_t>(count);
+}
+
 // Types of ops with bodies are described in the file; rules give them when they make the op.
 std::vector<aclDataType> described_types(const OpView& v) {
   std::vector<aclDataType> out;
@@ -147,11 +154,11 @@ OwnedTensor stack(const OpView& v, const Tensors& parts, size_t output, int64_t 
 // Loop(most turns, condition, states..., captured...): body(turn, condition, states...) gives
 // (condition, states..., one tensor of every turn...).
 Tensors run_loop(const OpView& v, const ops::Exec& exec) {
-  const auto states = static_cast<size_t>(v.op.attrs.int_or("N", 0));
-  const int64_t most = v.has(0) ? v.constant_ints(0).at(0) : kMostTurns;
+  const size_t states = count_of(v, "N");
+  const int64_t most = v.has(0) ? v.constant_int(0) : kMostTurns;
   bool go = !v.has(1) || truth(v, v.input(1));
   std::vector<Operand> inputs = v.inputs;
-  if (inputs.size() < states + 2) v.fail("a state is missing");
+  if (inputs.size() < states + 2 || v.op.output_descs.size() < states) v.fail("a state is missing");
   BodyRun body(v, body_name(v, 0), exec);
   Tensors current;
   for (size_t i = 0; i < states; ++i) current.push_back(copy_of(v.input(i + 2)));
@@ -196,15 +203,20 @@ OwnedTensor take(const OpView& v, const Operand& x, int64_t axis_number, int64_t
 // Scan(states..., sequences..., captured...): body(states..., elements...) gives (states...,
 // elements...).
 Tensors run_scan(const OpView& v, const ops::Exec& exec) {
-  const auto scans = static_cast<size_t>(v.op.attrs.int_or("num_scan_inputs", 0));
-  const auto states = static_cast<size_t>(v.op.attrs.int_or("N", 0));
-  if (scans == 0 || v.inputs.size() < scans + states) v.fail("a sequence or a state is missing");
+  const size_t scans = count_of(v, "num_scan_inputs");
+  const size_t states = count_of(v, "N");
+  if (scans == 0 || v.inputs.size() < scans + states || v.op.output_descs.size() < states) {
+    v.fail("a sequence or a state is missing");
+  }
   const size_t outputs = v.op.output_descs.size() - states;
-  const auto in_axes = v.op.attrs.ints_or("scan_input_axes", std::vector<int64_t>(scans, 0));
-  const auto in_back = v.op.attrs.ints_or("scan_input_directions", std::vector<int64_t>(scans, 0));
-  const auto out_axes = v.op.attrs.ints_or("scan_output_axes", std::vector<int64_t>(outputs, 0));
-  const auto out_back =
-      v.op.attrs.ints_or("scan_output_directions", std::vector<int64_t>(outputs, 0));
+  const std::vector<int64_t> zeros(scans, 0);
+  const auto in_axes = v.op.attrs.ints_or("scan_input_axes", zeros);
+  const auto in_back = v.op.attrs.ints_or("scan_input_directions", zeros);
+  const std::vector<int64_t> none(outputs, 0);
+  const auto out_axes = v.op.attrs.ints_or("scan_output_axes", none);
+  const auto out_back = v.op.attrs.ints_or("scan_output_directions", none);
+  if (in_axes.size() != scans || in_back.size() != scans) v.fail("scan_input attributes");
+  if (out_axes.size() != outputs || out_back.size() != outputs) v.fail("scan_output attributes");
   const ops::Shape& first = v.shape(states);
   const int64_t turns = first[ops::resolve_axis(v.op.type, in_axes.at(0), first.rank())];
   std::vector<Operand> inputs = v.inputs;

@@ -235,10 +235,10 @@ std::vector<OwnedTensor> run_suppress(const OpView& v, const ops::Exec&) {
     v.fail("boxes and scores do not fit");
   }
   ops::SuppressParams p;
-  p.most = v.has(2) ? v.constant_ints(2).at(0) : 0;
-  p.overlap = v.has(3) ? v.constant_floats(3).at(0) : 0.0F;
+  p.most = v.has(2) ? v.constant_int(2) : 0;
+  p.overlap = v.has(3) ? v.constant_float(3) : 0.0F;
   p.has_score_limit = v.has(4);
-  if (v.has(4)) p.score = v.constant_floats(4).at(0);
+  if (v.has(4)) p.score = v.constant_float(4);
   p.centered = v.flag("center_point_box");
   const auto found = ops::suppress(p, v.constant_view(0), v.constant_view(1));
   OwnedTensor out = make_tensor({ACL_INT64, {static_cast<int64_t>(found.size()) / 3, 3}});

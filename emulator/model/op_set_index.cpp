@@ -228,7 +228,7 @@ std::vector<TensorType> infer_triangle(const OpView& v) {
 Kernel build_triangle(const OpView& v, std::span<const TensorType>) {
   const bool upper = v.op.attrs.int_or("upper", 1) != 0;
   const auto part = upper ? ops::Triangle::kUpper : ops::Triangle::kLower;
-  const int64_t diagonal = v.has(1) ? v.constant_ints(1).at(0) : 0;
+  const int64_t diagonal = v.has(1) ? v.constant_int(1) : 0;
   return make_kernel([part, diagonal](Inputs in, Outputs out, const ops::Exec& exec) {
     ops::triangle(part, diagonal, in[0], out[0], exec);
   });
@@ -240,9 +240,9 @@ std::vector<TensorType> infer_eye(const OpView& v) {
 }
 
 Kernel build_eye(const OpView& v, std::span<const TensorType>) {
-  return make_kernel([k = v.op.attrs.int_or("k", 0)](Inputs, Outputs out, const ops::Exec& exec) {
-    ops::eye(k, out[0], exec);
-  });
+  return make_kernel(
+      [k = std::clamp<int64_t>(v.op.attrs.int_or("k", 0), -(1LL << 40), 1LL << 40)](
+          Inputs, Outputs out, const ops::Exec& exec) { ops::eye(k, out[0], exec); });
 }
 
 std::vector<aclDataType> dtype_attribute(const OpView& v) {

@@ -262,14 +262,14 @@ Transform transform_of(const OpView& v) {
   const ops::Shape& x = v.shape(0);
   const size_t rank = x.rank();
   if (rank < 2 || x[rank - 1] < 1 || x[rank - 1] > 2) v.fail("the last dim must be 1 or 2");
-  const int64_t axis = v.has(2) ? v.constant_ints(2).at(0) : v.op.attrs.int_or("axis", -2);
+  const int64_t axis = v.has(2) ? v.constant_int(2) : v.op.attrs.int_or("axis", -2);
   Transform t{{}, ops::resolve_axis(v.op.type, axis, rank), x};
-  if (t.axis == rank - 1) v.fail("the axis of parts");
+  if (t.axis == rank - 1 || x[t.axis] < 1) v.fail("the axis of parts, or an empty one");
   t.params.inverse = v.flag("inverse");
   const bool half = v.flag("onesided");
   const bool to_real = half && t.params.inverse;
   const int64_t usual = to_real ? 2 * (x[t.axis] - 1) : x[t.axis];
-  t.params.length = v.has(1) ? v.constant_ints(1).at(0) : usual;
+  t.params.length = v.has(1) ? v.constant_int(1) : usual;
   if (t.params.length < 1 || t.params.length > 1 << 24) v.fail("a length out of range");
   t.y[t.axis] = half && !to_real ? t.params.length / 2 + 1 : t.params.length;
   t.y[rank - 1] = to_real ? 1 : 2;
@@ -296,8 +296,8 @@ Frames frames_of(const OpView& v) {
   if (v.has(2)) v.want_float(2);
   const ops::Shape& x = v.shape(0);
   if (x.rank() < 2 || x.rank() > 3) v.fail("a signal of shape " + x.text());
-  Frames f{v.constant_ints(1).at(0), 0, {}};
-  f.length = v.has(3) ? v.constant_ints(3).at(0) : v.has(2) ? v.shape(2).elements() : 0;
+  Frames f{v.constant_int(1), 0, {}};
+  f.length = v.has(3) ? v.constant_int(3) : v.has(2) ? v.shape(2).elements() : 0;
   if (f.step < 1 || f.length < 1 || f.length > x[1] ||
       (v.has(2) && v.shape(2).elements() != f.length)) {
     v.fail("step, window or length do not fit");
@@ -322,7 +322,7 @@ std::vector<aclDataType> output_datatype(const OpView& v) {
 
 std::vector<TensorType> infer_window(const OpView& v) {
   v.want_count(1, 1);
-  const int64_t size = v.constant_ints(0).at(0);
+  const int64_t size = v.constant_int(0);
   if (size < 0 || size > 1 << 28) v.fail("a size out of range");
   return {{output_datatype(v)[0], {size}}};
 }
@@ -341,9 +341,9 @@ Kernel build_window(const OpView& v, std::span<const TensorType>) {
 // MelWeightMatrix(bins, length, rate, low, high).
 ops::MelParams mel_of(const OpView& v) {
   v.want_count(5, 5);
-  ops::MelParams p{v.constant_ints(0).at(0), v.constant_ints(1).at(0), v.constant_ints(2).at(0),
-                   static_cast<double>(v.constant_floats(3).at(0)),
-                   static_cast<double>(v.constant_floats(4).at(0))};
+  ops::MelParams p{v.constant_int(0), v.constant_int(1), v.constant_int(2),
+                   static_cast<double>(v.constant_float(3)),
+                   static_cast<double>(v.constant_float(4))};
   if (p.bins < 1 || p.length < 1 || p.rate < 1 || p.bins > 1 << 20 || p.length > 1 << 24) {
     v.fail("numbers out of range");
   }

@@ -61,6 +61,7 @@ struct Taps {
 
 // The elements of the input that make one output position, with weights that sum to 1.
 Taps taps_of(const ResizeParams& p, double x, double scale, int64_t dim) {
+  if (!(std::fabs(x) < 1e15)) x = 0;  // a region that is no number
   Taps taps;
   taps.outside = p.coordinates == Coordinates::kCrop && (x < 0 || x > static_cast<double>(dim - 1));
   const auto clamp = [dim](int64_t i) { return std::clamp<int64_t>(i, 0, dim - 1); };
@@ -269,9 +270,9 @@ namespace {
 // The four weighted neighbours of a point; those outside the plane count as 0.
 std::array<float, 4> neighbours(const float* plane, int64_t height, int64_t width, float y,
                                 float x) {
-  if (y < -1.0F || y > static_cast<float>(height) || x < -1.0F || x > static_cast<float>(width)) {
-    return {};
-  }
+  const bool inside =
+      y >= -1.0F && y <= static_cast<float>(height) && x >= -1.0F && x <= static_cast<float>(width);
+  if (!inside) return {};  // also NaN
   const auto split = [](float v, int64_t dim) {
     v = std::max(v, 0.0F);
     const int64_t low = std::min(static_cast<int64_t>(v), dim - 1);

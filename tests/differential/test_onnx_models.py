@@ -138,6 +138,25 @@ def test_a_form_that_is_not_computed_names_its_node(tmp_path: Path) -> None:
     assert not (tmp_path / "net.om").exists()
 
 
+def test_a_result_has_the_shape_of_its_run(tmp_path: Path) -> None:
+    net = Network(0)
+    y = net.add("NonZero", net.add("Relu", net.image(2, 3)))
+    model = net.model(y)
+    kind = helper.make_tensor_type_proto(onnx.TensorProto.INT64, ("rank", "count"))
+    model.graph.output[0].CopyFrom(helper.make_value_info(y, kind))
+    for name, factor in (("some", 1.0), ("none", 0.0)):
+        om = tmp_path / f"{name}.om"
+        convert(model, om)
+        feeds = {k: v * np.float32(factor) for k, v in net.feeds.items()}
+        put_inputs(om, feeds)
+        expected = reference(model, feeds)[0]
+        execute(tmp_path)
+        got = outputs(om)[0]
+        assert got.dtype == np.int64
+        assert got.shape == expected.shape
+        assert np.array_equal(got, expected)
+
+
 def _open_dims() -> onnx.ModelProto:
     net = Network(0)
     y = net.add("Relu", net.image(1, 3, 4, 4))
