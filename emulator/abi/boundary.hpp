@@ -16,6 +16,7 @@
 #include "core/load.hpp"
 #include "gen/abi.h"
 #include "gen/api_id.hpp"
+#include "gen/timing.inc"
 
 namespace ascendrt::abi {
 
@@ -44,6 +45,9 @@ class HostCall {
   static void end();
   bool active_ = false;
 };
+
+// More of the call's cost, per megabyte; nothing in real time.
+void charge_bytes(double gen::TimingRow::* us_per_mb, uint64_t bytes);
 
 // Runs an entry that answers a status. f returns void or a code. A code it returns (not throws) is
 // an expected outcome: passed on, no message.

@@ -46,6 +46,12 @@ void HostCall::begin(ApiId api) {
   active_ = true;
 }
 
+void charge_bytes(double gen::TimingRow::* us_per_mb, uint64_t bytes) {
+  if (!core::time_is_modelled()) return;
+  core::charge_host_call(core::stepped_executor()->figures().*us_per_mb *
+                         static_cast<double>(bytes) / 1e6);
+}
+
 void HostCall::end() { core::leave_host_call(); }
 
 }  // namespace ascendrt::abi

@@ -60,6 +60,9 @@ void allocate(void** out, size_t size, aclrtMemMallocPolicy policy, Padding padd
 [[gnu::noinline]] aclError free_in_full(void* address) {
   return call<ApiId::aclrtFree>([&] {
     check_not_null(address, "devPtr");
+    if (core::time_is_modelled()) {
+      charge_bytes(&gen::TimingRow::host_free_us_per_mb, memory::find_device(address).size_bytes);
+    }
     memory::free_device(address);
   });
 }
@@ -71,6 +74,7 @@ void allocate(void** out, size_t size, aclrtMemMallocPolicy policy, Padding padd
   const auto& soc = core::runtime().soc();
   const uint64_t padded = padded_size(size, extra ? static_cast<uint64_t>(soc.malloc_extra) : 0);
   *out = from_pool(*core::current_context(), padded, policy);
+  charge_bytes(&gen::TimingRow::host_malloc_us_per_mb, padded);
 }
 
 aclrtMemMallocPolicy without_peer(aclrtMemMallocPolicy policy) {

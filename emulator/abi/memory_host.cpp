@@ -20,6 +20,7 @@ void allocate(void** out, uint64_t size, const char* name) {
   check_positive(size, "size");
   core::current_context();
   *out = memory::allocate_pinned(size);
+  charge_bytes(&gen::TimingRow::host_malloc_host_us_per_mb, size);
 }
 
 void release(void* address) {

@@ -16,6 +16,7 @@
 #include "core/stepped_executor.hpp"
 #include "core/threaded_executor.hpp"
 #include "gen/abi.h"
+#include "memory/memory.hpp"
 
 namespace ascendrt::core {
 namespace {
@@ -29,6 +30,7 @@ Executor* make_executor() {
     auto* stepped = new SteppedExecutor(runtime().physical_device_count(),
                                         CostModel(soc, settings.timing), settings, soc.name);
     g_clock.store(Clock::kModelled, std::memory_order_relaxed);
+    memory::g_all_calls_seen.store(true, std::memory_order_relaxed);
     if (settings.seeded) {
       base::log_line("tasks run in the order of ASCENDRT_SCHED_SEED=" +
                      std::to_string(settings.seed));

@@ -75,7 +75,10 @@ class Arena final : private Heap::Backing {
   void fill_fresh(uint64_t offset, uint64_t bytes);
   void fill_freed(uint64_t offset, uint64_t bytes);
   // False when each call must be seen: contents are marked, stacks are remembered.
-  bool lanes_allowed() const { return setup_.fill != Fill::kOn && !setup_.memory.trace; }
+  bool lanes_allowed() const {
+    return setup_.fill != Fill::kOn && !setup_.memory.trace &&
+           !g_all_calls_seen.load(std::memory_order_relaxed);
+  }
   [[noreturn]] void refuse_pool(uint64_t bytes);
   void settle_leaks(Pool& pool, bool reclaim);
   void take_over(Pool& pool, const Tally& live, Parts reserved);

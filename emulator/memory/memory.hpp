@@ -4,6 +4,7 @@
 // Must never: know streams, contexts or models.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -73,6 +74,8 @@ void close_pool(Pool& pool);
 void* allocate_device(Pool& pool, uint64_t size_bytes, aclrtMemMallocPolicy policy);
 // The calling thread has another current context, or none.
 void forget_pool();
+// Set before the first call when every malloc and free has to be seen: there are no lanes then.
+inline std::atomic<bool> g_all_calls_seen{false};
 
 // Raises 107000 for an address that is not the start of a live allocation (double free, foreign).
 void free_device(void* address);

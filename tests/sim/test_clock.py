@@ -150,6 +150,27 @@ def test_a_thread_that_is_blocked_does_not_hold_the_clock() -> None:
     assert wall_s < 10
 
 
+def test_memory_costs_by_size() -> None:
+    times = scripts.run(
+        """
+        stream = new_stream()
+        marks = [mark(stream)]
+        for _ in range(3):  # also when the block comes from a cache
+            block = malloc(10_000_000)
+            marks.append(mark(stream))
+            ok(acl.aclrtFree(block))
+            marks.append(mark(stream))
+        host = malloc_host(2_000_000)
+        marks.append(mark(stream))
+        ok(acl.aclrtSynchronizeStream(stream))
+        answer = [elapsed_ms(a, b) for a, b in zip(marks, marks[1:])]
+        """,
+        ASCENDRT_TIMING="host.event_create_us=0,host.event_us=0,host.other_us=0",
+    )
+    # 910B: 60 us + 3 us/MB, 40 us + 1.7 us/MB, pinned 100 us + 150 us/MB
+    assert times == pytest.approx([0.09, 0.057] * 3 + [0.4], rel=2e-2)
+
+
 def test_times_are_ticks_of_the_device() -> None:
     times = scripts.run(
         """
