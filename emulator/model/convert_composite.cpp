@@ -61,7 +61,7 @@ Values batch_norm_training(const NodeCall& call) {
   for (size_t i = 0; i < call.rank(0); ++i) {
     if (i != 1) axes.push_back(static_cast<int64_t>(i));
   }
-  const GraphValue x = call.in(0);
+  const GraphValue& x = call.in(0);
   const GraphValue mean = reduced(call, "ReduceMean", "_mean", x, axes);
   const GraphValue centered = call.helper("Sub", "_centered", {x, mean});
   const GraphValue square = call.helper("Square", "_square", {centered});

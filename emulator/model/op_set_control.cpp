@@ -106,7 +106,7 @@ const std::string& body_name(const OpView& v, size_t i) {
 // A number of states or sequences.
 size_t count_of(const OpView& v, std::string_view attr) {
   const int64_t count = v.op.attrs.int_or(attr, 0);
-  if (count < 0 || static_cast<size_t>(count) > v.inputs.size()) v.fail(std::string(attr));
+  if (count < 0 || static_cast<size_t>(count) > v.inputs.size()) v.fail(attr);
   return static_cast<size_t>(count);
 }
 

@@ -94,6 +94,7 @@ void bits_as(Binary op, const TensorView& a, const TensorView& b, const TensorVi
              const Exec& exec) {
   const auto go = [&](auto f) { map_two<T, T>(a, b, y, exec, f); };
   constexpr auto kBits = static_cast<uint64_t>(sizeof(T) * 8);
+  const auto wide = [](T v) { return uint64_t{static_cast<std::make_unsigned_t<T>>(v)}; };
   switch (op) {
     case Binary::kBitAnd:
       return go([](T p, T q) { return static_cast<T>(p & q); });
@@ -102,14 +103,11 @@ void bits_as(Binary op, const TensorView& a, const TensorView& b, const TensorVi
     case Binary::kBitXor:
       return go([](T p, T q) { return static_cast<T>(p ^ q); });
     case Binary::kLeftShift:
-      return go([](T p, T q) {
-        const auto wide = static_cast<uint64_t>(p);
-        return static_cast<uint64_t>(q) < kBits ? static_cast<T>(wide << q) : T{0};
-      });
+      return go(
+          [wide](T p, T q) { return wide(q) < kBits ? static_cast<T>(wide(p) << wide(q)) : T{0}; });
     default:
-      return go([](T p, T q) {
-        return static_cast<uint64_t>(q) < kBits ? static_cast<T>(p >> q)
-                                                : static_cast<T>(p < 0 ? -1 : 0);
+      return go([wide](T p, T q) {
+        return wide(q) < kBits ? static_cast<T>(p >> wide(q)) : static_cast<T>(p < 0 ? -1 : 0);
       });
   }
 }
