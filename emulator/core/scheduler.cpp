@@ -60,7 +60,8 @@ Admission Scheduler::admit_wait(const StreamState& stream, Task& task) const {
   } else if (!recorded || event.last_stream == stream.serial) {
     return Admission::kNotNeeded;
   }
-  return event.gate->open ? Admission::kNotNeeded : Admission::kAccepted;
+  // Modelled: how far the device has come in real time must not show in what is queued.
+  return event.gate->open && !lifted_ ? Admission::kNotNeeded : Admission::kAccepted;
 }
 
 void Scheduler::issue_record(StreamState& stream, Task& task) {
@@ -94,9 +95,6 @@ void Scheduler::count_in(StreamState& stream, Task& task) {
 Admission Scheduler::submit(StreamState& stream, Task& task, int64_t now_ns) {
   if (task.kind == TaskKind::kWait) {
     const Admission admission = admit_wait(stream, task);
-    if (admission == Admission::kNotNeeded && task.gate && task.gate->open) {
-      stream.behind = std::max(stream.behind, pass(*task.gate));
-    }
     if (admission != Admission::kAccepted) return admission;
   }
   const uint64_t submitted = stream.submitted.load(std::memory_order_relaxed);
@@ -105,7 +103,6 @@ Admission Scheduler::submit(StreamState& stream, Task& task, int64_t now_ns) {
     if (submitted >= stream.full_at) return Admission::kFull;
   }
   count_in(stream, task);
-  task.timing.release_ns = std::max(task.timing.release_ns, stream.behind);
   if (task.kind == TaskKind::kReplay) issue(static_cast<GraphRun&>(*task.extra));
   stream.queue.push(std::move(task));
   advance(stream, now_ns);

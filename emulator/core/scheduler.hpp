@@ -92,7 +92,6 @@ struct StreamState {
   int64_t due = 0;         // while delayed
   // Modelled: the event that let the stream go on needs time to arrive. Nothing starts before.
   int64_t resume = 0;
-  int64_t behind = 0;  // the same for what is submitted from now on
 
   // In a cache line of their own: who runs a batch writes them at each task.
   alignas(64) std::atomic<uint64_t> finished{0};  // what the tasks wrote is visible to who reads it
