@@ -94,10 +94,19 @@ void SteppedExecutor::step_or_wait(Lock& lock, const bool& over) {
     const int64_t real = clock::now_ns();
     bool gone = false;
     bool may = next <= limit(real, wake, gone) && next != kNoEvent;
-    if (next == kNoEvent) run_all_late(lock);
-    // Only a time limit is left while a thread is outside: it gets the time to come back.
+    // Only a time limit is left: what was put off must not be missed. While a thread is outside, or
+    // memory is watched that another process may write, there is time for it to come.
     const bool device_idle =
         scheduler_.runnable() == 0 && running_.empty() && scheduler_.next_release() == kNoDeadline;
+    if (device_idle && !late_.empty()) {
+      run_all_late(lock);
+      const bool watched = scheduler_.watching() > 0;
+      flush(lock);
+      if (watched) poll_watches();
+      lock.lock();
+      return;
+    }
+    gone = gone || scheduler_.watching() > 0;
     if (may && gone && device_idle && real < jumped_ns_ + settings_.grace_ns) {
       wake = jumped_ns_ + settings_.grace_ns;
       may = false;
@@ -200,6 +209,7 @@ void SteppedExecutor::advance(Lock& lock, int64_t at_ns) {
   flush(lock);
   if (watched) poll_watches();
   lock.lock();
+  if (watched) jumped_ns_ = clock::now_ns();
 }
 
 void SteppedExecutor::step(Lock& lock, int64_t at_ns) {
@@ -314,10 +324,11 @@ void SteppedExecutor::start(Lock& lock, EngineState& engine, size_t index) {
 }
 
 // Drawn once per task. A copy that a host thread waits for has no time to be late; what stops its
-// context with a failure has to fail in time.
+// context with a failure has to fail in time; bodies of a replay decide what it does next.
 SteppedExecutor::Moment SteppedExecutor::body_moment(const StreamState& stream) const {
   const uint64_t draw = base::random_at(settings_.seed ^ stream.serial << 32U, stream.current().id);
-  const bool may_be_late = settings_.seeded && stream.id >= 0 && !stream.domain->stop_on_failure;
+  const bool may_be_late = settings_.seeded && stream.id >= 0 && stream.track == nullptr &&
+                           !stream.domain->stop_on_failure;
   return static_cast<Moment>(draw % (may_be_late ? 3 : 2));
 }
 
