@@ -8,6 +8,7 @@
 #include "base/rng.hpp"
 #include "base/thread_end.hpp"
 #include "core/exception_info.hpp"
+#include "core/thread_state.hpp"
 
 namespace ascendrt::core {
 namespace {
@@ -162,6 +163,7 @@ int64_t SteppedExecutor::limit(int64_t real_ns, int64_t& wake_ns, bool& somebody
   const auto own = std::count_if(threads_.begin(), threads_.end(),
                                  [](const auto& thread) { return !thread->owned; });
   const int64_t grace = settings_.grace_ns * (own > 1 ? 1 : kLoneFactor);
+  const HostThread* mine = thread_state().host.get();
   int64_t least = kNoEvent;
   std::erase_if(arrivals_, [&](const auto& each) {
     return each.first->items.empty() || real_ns >= each.second + grace;
@@ -179,7 +181,8 @@ int64_t SteppedExecutor::limit(int64_t real_ns, int64_t& wake_ns, bool& somebody
       somebody_gone = true;
       continue;
     }
-    least = std::min(least, thread->t_ns);
+    // What happens at the very moment of another thread comes after what that one does.
+    least = std::min(least, thread->t_ns - (thread.get() == mine ? 0 : 1));
     wake_ns = wake_ns == clock::kForever ? until : std::min(wake_ns, until);
   }
   return least;
