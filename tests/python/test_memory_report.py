@@ -21,7 +21,7 @@ MIB = 1 << 20
 
 @pytest.fixture
 def machine() -> Iterator[str]:
-    """A named machine of this test alone."""
+    """A named machine of this test alone: what it holds is known to the byte."""
     name = f"test-{uuid.uuid4().hex[:12]}"
     yield name
     Path(f"/dev/shm/ascendrt-{os.geteuid()}-{name}").unlink(missing_ok=True)
@@ -42,8 +42,8 @@ with ascendrt.Device(0), ascendrt.Memory(100 << 20) as kept:
 """
 
 
-def test_statistics_by_tier_and_context() -> None:
-    told = json.loads(python(STATS))
+def test_statistics_by_tier_and_context(machine: str) -> None:
+    told = json.loads(python(STATS, ASCENDRT_MACHINE=machine))
     device = told["stats"]["devices"][0]
     assert device["live_bytes"] == 100 * MIB + 32
     assert device["peak_bytes"] == 110 * MIB + 64
@@ -63,14 +63,14 @@ def test_statistics_by_tier_and_context() -> None:
     assert block["stack"] == []
 
 
-def test_snapshot_with_stacks() -> None:
-    told = json.loads(python(STATS, ASCENDRT_MEMORY_TRACE="1"))
+def test_snapshot_with_stacks(machine: str) -> None:
+    told = json.loads(python(STATS, ASCENDRT_MACHINE=machine, ASCENDRT_MEMORY_TRACE="1"))
     [block] = told["snapshot"]["devices"][0]["allocations"]
     assert "_cffi" in block["stack"][0]  # the caller of aclrtMalloc
     assert any("Py" in frame for frame in block["stack"])
 
 
-def test_out_of_memory_names_the_largest_blocks() -> None:
+def test_out_of_memory_names_the_largest_blocks(machine: str) -> None:
     out = python(
         """
 import ascendrt
@@ -83,6 +83,7 @@ with ascendrt.Device(0):
     held[0].close()
     ascendrt.Memory(30 << 20).close()
 """,
+        ASCENDRT_MACHINE=machine,
         ASCENDRT_HBM_SIZE="256M",
     )
     assert "no room for 60 MiB" in out
@@ -93,7 +94,7 @@ with ascendrt.Device(0):
     assert "(user call)" in out
 
 
-def test_pool_size_is_reserved_and_refused() -> None:
+def test_pool_size_is_reserved_and_refused(machine: str) -> None:
     code = """
 import ascendrt
 try:
@@ -103,8 +104,9 @@ try:
 except ascendrt.AclError as error:
     print(error.code, error)
 """
-    assert python(code, ASCEND_RT_MEM_POOL_SIZE="100M", ASCENDRT_HBM_SIZE="256M") == "100\n256\n"
-    refused = python(code, ASCEND_RT_MEM_POOL_SIZE="300M", ASCENDRT_HBM_SIZE="256M")
+    alone = {"ASCENDRT_MACHINE": machine, "ASCENDRT_HBM_SIZE": "256M"}
+    assert python(code, ASCEND_RT_MEM_POOL_SIZE="100M", **alone) == "100\n256\n"
+    refused = python(code, ASCEND_RT_MEM_POOL_SIZE="300M", **alone)
     assert refused.startswith("207001 ")
     assert "mem pool init failed" in refused and "ASCEND_RT_MEM_POOL_SIZE" in refused
 
