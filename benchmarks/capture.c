@@ -7,13 +7,13 @@
 
 enum { kTasks = 256, kRounds = 400 };
 
-#define OK(call)                                                        \
-  do {                                                                  \
-    const int code = (call);                                            \
-    if (code != 0) {                                                    \
+#define OK(call)                                                         \
+  do {                                                                   \
+    const int code = (call);                                             \
+    if (code != 0) {                                                     \
       fprintf(stderr, "%s: %d %s\n", #call, code, aclGetRecentErrMsg()); \
-      exit(1);                                                          \
-    }                                                                   \
+      exit(1);                                                           \
+    }                                                                    \
   } while (0)
 
 static double now_ns(void) {
