@@ -53,33 +53,52 @@ BroadcastPlan<kOperands> plan_broadcast(const Shape& out,
   return plan;
 }
 
-// Calls row(out_offset, operand offsets, operand steps, count) for each innermost run. Long runs
-// are cut so that threads can share them.
-template <size_t kOperands, class Row>
-void walk_broadcast(const BroadcastPlan<kOperands>& plan, const Exec& exec, Row&& row) {
+// One innermost run: operand offsets and steps in elements, from out_offset on.
+template <size_t kOperands>
+using Offsets = std::array<int64_t, kOperands>;
+template <size_t kOperands>
+using RunRow = void (*)(const void* row, int64_t out_offset, const Offsets<kOperands>& offsets,
+                        const Offsets<kOperands>& steps, int64_t count);
+
+// The walk itself, compiled once and not with every operation and type: what differs is behind one
+// call per run.
+template <size_t kOperands>
+[[gnu::noinline]] void walk_runs(const BroadcastPlan<kOperands>& plan, const Exec& exec,
+                                 const void* row, RunRow<kOperands> run) {
   constexpr int64_t kCut = 16384;
   const int64_t inner = plan.dims[0];
   const int64_t cuts = (inner + kCut - 1) / kCut;
   int64_t outer = 1;
   for (size_t i = 1; i < plan.rank; ++i) outer *= plan.dims[i];
-  std::array<int64_t, kOperands> inner_steps;
+  Offsets<kOperands> inner_steps;
   for (size_t k = 0; k < kOperands; ++k) inner_steps[k] = plan.steps[k][0];
   const auto one = [&](int64_t index) {
     const int64_t begin = index % cuts * kCut;
     const int64_t count = begin + kCut < inner ? kCut : inner - begin;
-    std::array<int64_t, kOperands> offsets;
+    Offsets<kOperands> offsets;
     for (size_t k = 0; k < kOperands; ++k) offsets[k] = begin * plan.steps[k][0];
     int64_t rest = index / cuts;
     for (size_t i = 1; i < plan.rank; ++i) {
       for (size_t k = 0; k < kOperands; ++k) offsets[k] += rest % plan.dims[i] * plan.steps[k][i];
       rest /= plan.dims[i];
     }
-    row(index / cuts * inner + begin, offsets, inner_steps, count);
+    run(row, index / cuts * inner + begin, offsets, inner_steps, count);
   };
   const int64_t rows_per_item = inner >= 1024 ? 1 : 1024 / (inner < 1 ? 1 : inner) + 1;
   parallel_ranges(exec, outer * cuts, rows_per_item, [&](int64_t from, int64_t to) {
     for (int64_t i = from; i < to; ++i) one(i);
   });
+}
+
+// Calls row(out_offset, operand offsets, operand steps, count) for each innermost run. Long runs
+// are cut so that threads can share them.
+template <size_t kOperands, class Row>
+void walk_broadcast(const BroadcastPlan<kOperands>& plan, const Exec& exec, const Row& row) {
+  walk_runs<kOperands>(plan, exec, &row,
+                       [](const void* erased, int64_t out, const Offsets<kOperands>& offsets,
+                          const Offsets<kOperands>& steps, int64_t count) {
+                         (*static_cast<const Row*>(erased))(out, offsets, steps, count);
+                       });
 }
 
 // Calls f(a element, b element) for every element of y; steps 0 and 1 get loops of their own, so
