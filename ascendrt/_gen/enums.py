@@ -1132,6 +1132,85 @@ class acltdtAllocBufType(IntEnum):
     ACL_TDT_DVPP_MEM = 1
 
 
+class tagRtMemcpyKind(IntEnum):
+    """runtime/rt.h."""
+
+    RT_MEMCPY_HOST_TO_HOST = 0
+    RT_MEMCPY_HOST_TO_DEVICE = 1
+    RT_MEMCPY_DEVICE_TO_HOST = 2
+    RT_MEMCPY_DEVICE_TO_DEVICE = 3
+    RT_MEMCPY_MANAGED = 4
+    RT_MEMCPY_ADDR_DEVICE_TO_DEVICE = 5
+    RT_MEMCPY_HOST_TO_DEVICE_EX = 6
+    RT_MEMCPY_DEVICE_TO_HOST_EX = 7
+    RT_MEMCPY_DEFAULT = 8
+    RT_MEMCPY_RESERVED = 9
+
+
+class tagRtMemInfoType(IntEnum):
+    """runtime/rt.h."""
+
+    RT_MEMORYINFO_DDR = 0
+    RT_MEMORYINFO_HBM = 1
+    RT_MEMORYINFO_DDR_HUGE = 2
+    RT_MEMORYINFO_DDR_NORMAL = 3
+    RT_MEMORYINFO_HBM_HUGE = 4
+    RT_MEMORYINFO_HBM_NORMAL = 5
+    RT_MEMORYINFO_DDR_P2P_HUGE = 6
+    RT_MEMORYINFO_DDR_P2P_NORMAL = 7
+    RT_MEMORYINFO_HBM_P2P_HUGE = 8
+    RT_MEMORYINFO_HBM_P2P_NORMAL = 9
+    RT_MEMORYINFO_HBM_HUGE1G = 10
+    RT_MEMORYINFO_HBM_P2P_HUGE1G = 11
+    RT_MEMORYINFO_NORMAL = 12
+    RT_MEMORYINFO_HUGE = 13
+    RT_MEMORYINFO_HUGE1G = 14
+    RT_MEMORYINFO_P2P_NORMAL = 15
+    RT_MEMORYINFO_P2P_HUGE = 16
+    RT_MEMORYINFO_P2P_HUGE1G = 17
+
+
+class tagRtRunMode(IntEnum):
+    """runtime/rt.h."""
+
+    RT_RUN_MODE_OFFLINE = 0
+    RT_RUN_MODE_ONLINE = 1
+    RT_RUN_MODE_AICPU_SCHED = 2
+    RT_RUN_MODE_RESERVED = 3
+
+
+class rtEventStatus(IntEnum):
+    """runtime/rt.h."""
+
+    RT_EVENT_INIT = 0
+    RT_EVENT_RECORDED = 1
+
+
+class rtEventWaitStatus(IntEnum):
+    """runtime/rt.h."""
+
+    EVENT_STATUS_COMPLETE = 0
+    EVENT_STATUS_NOT_READY = 1
+    EVENT_STATUS_MAX = 2
+
+
+class tagRTLastErrLevel(IntEnum):
+    """runtime/rt.h."""
+
+    RT_THREAD_LEVEL = 0
+    RT_CONTEXT_LEVEL = 1
+
+
+class tagSysParamOpt(IntEnum):
+    """runtime/rt.h."""
+
+    SYS_OPT_DETERMINISTIC = 0
+    SYS_OPT_ENABLE_DEBUG_KERNEL = 1
+    SYS_OPT_STRONG_CONSISTENCY = 2
+    SYS_OPT_ENABLE_KERNEL_EARLY_START = 3
+    SYS_OPT_RESERVED = 4
+
+
 class aclskOptionType(IntEnum):
     """acl/super_kernel.h."""
 

@@ -6,7 +6,7 @@ import json
 import re
 
 from c_text import NOTICE, constants_text, defines_text, types_text
-from model import Function, Model, Soc
+from model import Function, Model, Param, Soc
 
 CORE_MARKER = "ascendrt_emu_marker"
 
@@ -269,6 +269,53 @@ def _stub(function: Function) -> str:
     unnamed = re.sub(r"\n", " ", function.signature("art_emu_" + function.name))
     body = _STUB_ANSWERS[function.answer].format(name=function.name)
     return f"{unnamed} {{\n  {body}\n}}"
+
+
+def _bare_type(param: Param) -> str:
+    """The type of a parameter without a const of the parameter itself."""
+    text = param.decl.removesuffix(param.name).strip()
+    if "*" in text:
+        return re.sub(r"\*\s*const$", "*", text)
+    return text.removeprefix("const ")
+
+
+def _shared_body(function: Function, by_name: dict[str, Function]) -> str:
+    """The call of the acl layer with this function's arguments, cast where types have two names."""
+    name, arguments = function.same.rstrip(")").split("(")
+    target = by_name[name].params
+    given = [argument.strip() for argument in arguments.split(",") if argument.strip()]
+    if len(given) != len(target):
+        raise ValueError(f"fn.{function.name}: same = {function.same!r} has a wrong argument count")
+    passed = []
+    for argument, param in zip(given, target, strict=True):
+        wanted = _bare_type(param)
+        own = next((p for p in function.params if p.name == argument), None)
+        same_type = own is None or _bare_type(own) == wanted
+        passed.append(argument if same_type else f"({wanted}){argument}")
+    return f"return abi::runtime_code(art_emu_{name}({', '.join(passed)}));"
+
+
+def emit_rt_entries(model: Model) -> str:
+    by_name = {f.name: f for f in model.functions}
+    bodies = []
+    for function in model.functions:
+        if function.same and function.emu in ("full", "partial"):
+            head = re.sub(r"\n", " ", function.signature("art_emu_" + function.name))
+            bodies.append(f"{head} {{\n  {_shared_body(function, by_name)}\n}}")
+    text = "\n".join(bodies)
+    return f"""// {NOTICE}
+// Functions of the runtime layer that share a body with the acl layer (`same` in csrc/abi/rt.toml).
+#include "abi/runtime_layer.hpp"
+#include "gen/prototypes.h"
+
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+
+namespace abi = ascendrt::abi;
+
+extern "C" {{
+{text}
+}}
+"""
 
 
 def emit_stubs(model: Model) -> str:

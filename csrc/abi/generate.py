@@ -39,6 +39,7 @@ def outputs(model: abi.Model) -> dict[str, str]:
         "emulator/gen/call_costs.inc": timing.emit_call_costs(model),
         "emulator/gen/layout_asserts.cpp": core.emit_layout_asserts(model),
         "emulator/gen/stubs.cpp": core.emit_stubs(model),
+        "emulator/gen/rt_entries.cpp": core.emit_rt_entries(model),
         "emulator/gen/export.map": core.emit_export_map(model),
     }
     files |= {

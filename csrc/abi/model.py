@@ -8,6 +8,7 @@ Keys, beyond what their names say:
   only              header generation of a whole file that exists in one generation alone
   lib               the library (lib<lib>.so) whose column holds the function; "none": none has it
   emu               full | partial | stub | absent, see the coverage page
+  same              the call of the acl layer whose body a function of the runtime layer shares
   linked            known binaries that need the name at load time
   out               parameters through which the function answers
   acl               call(s) of the vendor's Python module `acl`, in the notation of pyacl.py
@@ -148,6 +149,7 @@ class Function:
     torch_npu: str | None
     note: str
     source: str
+    same: str = ""
 
     @property
     def acl(self) -> tuple[str, ...]:
@@ -344,6 +346,7 @@ def _function(name: str, row: Table, header: str) -> Function:
         torch_npu=row.get("torch_npu"),
         note=row.get("note", ""),
         source=row["source"],
+        same=row.get("same", ""),
     )
     _check_function(function)
     return function

@@ -2,6 +2,7 @@
 #ifndef ASCENDRT_SDK_RUNTIME_RT_H_
 #define ASCENDRT_SDK_RUNTIME_RT_H_
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <stddef.h>
 
@@ -9,6 +10,64 @@
 extern "C" {
 #endif
 
+typedef enum tagRtMemcpyKind {
+  RT_MEMCPY_HOST_TO_HOST = 0,
+  RT_MEMCPY_HOST_TO_DEVICE = 1,
+  RT_MEMCPY_DEVICE_TO_HOST = 2,
+  RT_MEMCPY_DEVICE_TO_DEVICE = 3,
+  RT_MEMCPY_MANAGED = 4,
+  RT_MEMCPY_ADDR_DEVICE_TO_DEVICE = 5,
+  RT_MEMCPY_HOST_TO_DEVICE_EX = 6,
+  RT_MEMCPY_DEVICE_TO_HOST_EX = 7,
+  RT_MEMCPY_DEFAULT = 8,
+  RT_MEMCPY_RESERVED = 9
+} tagRtMemcpyKind;
+typedef enum tagRtMemInfoType {
+  RT_MEMORYINFO_DDR = 0,
+  RT_MEMORYINFO_HBM = 1,
+  RT_MEMORYINFO_DDR_HUGE = 2,
+  RT_MEMORYINFO_DDR_NORMAL = 3,
+  RT_MEMORYINFO_HBM_HUGE = 4,
+  RT_MEMORYINFO_HBM_NORMAL = 5,
+  RT_MEMORYINFO_DDR_P2P_HUGE = 6,
+  RT_MEMORYINFO_DDR_P2P_NORMAL = 7,
+  RT_MEMORYINFO_HBM_P2P_HUGE = 8,
+  RT_MEMORYINFO_HBM_P2P_NORMAL = 9,
+  RT_MEMORYINFO_HBM_HUGE1G = 10,
+  RT_MEMORYINFO_HBM_P2P_HUGE1G = 11,
+  RT_MEMORYINFO_NORMAL = 12,
+  RT_MEMORYINFO_HUGE = 13,
+  RT_MEMORYINFO_HUGE1G = 14,
+  RT_MEMORYINFO_P2P_NORMAL = 15,
+  RT_MEMORYINFO_P2P_HUGE = 16,
+  RT_MEMORYINFO_P2P_HUGE1G = 17
+} tagRtMemInfoType;
+typedef enum tagRtRunMode {
+  RT_RUN_MODE_OFFLINE = 0,
+  RT_RUN_MODE_ONLINE = 1,
+  RT_RUN_MODE_AICPU_SCHED = 2,
+  RT_RUN_MODE_RESERVED = 3
+} tagRtRunMode;
+typedef enum rtEventStatus {
+  RT_EVENT_INIT = 0,
+  RT_EVENT_RECORDED = 1
+} rtEventStatus;
+typedef enum rtEventWaitStatus {
+  EVENT_STATUS_COMPLETE = 0,
+  EVENT_STATUS_NOT_READY = 1,
+  EVENT_STATUS_MAX = 2
+} rtEventWaitStatus;
+typedef enum tagRTLastErrLevel {
+  RT_THREAD_LEVEL = 0,
+  RT_CONTEXT_LEVEL = 1
+} tagRTLastErrLevel;
+typedef enum tagSysParamOpt {
+  SYS_OPT_DETERMINISTIC = 0,
+  SYS_OPT_ENABLE_DEBUG_KERNEL = 1,
+  SYS_OPT_STRONG_CONSISTENCY = 2,
+  SYS_OPT_ENABLE_KERNEL_EARLY_START = 3,
+  SYS_OPT_RESERVED = 4
+} tagSysParamOpt;
 struct tagRtDevBinary;
 struct tagRtSmData;
 struct tagRtSmCtrl;
@@ -42,11 +101,113 @@ struct tagRtSmCtrl {
   uint8_t reserved[3];
 };
 typedef struct tagRtSmCtrl rtSmDesc_t;
+typedef void *rtContext_t;
+typedef void *rtEvent_t;
+typedef uint32_t rtMemType_t;
+typedef void *rtDrvMemHandle;
+typedef float float32_t;
+typedef void (*rtCallback_t)(void *);
+typedef enum tagRtMemcpyKind rtMemcpyKind_t;
+typedef enum tagRtMemInfoType rtMemInfoType_t;
+typedef enum tagRtRunMode rtRunMode;
+typedef enum rtEventStatus rtEventStatus_t;
+typedef enum rtEventWaitStatus rtEventWaitStatus_t;
+typedef enum tagRTLastErrLevel rtLastErrLevel_t;
+typedef enum tagSysParamOpt rtSysParamOpt;
 
+rtError_t rtCallbackLaunch(rtCallback_t callBackFunc, void *fnData, rtStream_t stm, bool isBlock);
+rtError_t rtCtxCreate(rtContext_t *createCtx, uint32_t flags, int32_t devId);
+rtError_t rtCtxCreateEx(rtContext_t *createCtx, uint32_t flags, int32_t devId);
+rtError_t rtCtxDestroy(rtContext_t destroyCtx);
+rtError_t rtCtxDestroyEx(rtContext_t destroyCtx);
+rtError_t rtCtxGetCurrent(rtContext_t *currentCtx);
+rtError_t rtCtxGetCurrentDefaultStream(rtStream_t *stm);
+rtError_t rtCtxGetDevice(int32_t *devId);
+rtError_t rtCtxGetSysParamOpt(const rtSysParamOpt configOpt, int64_t *const configVal);
+rtError_t rtCtxSetCurrent(rtContext_t currentCtx);
+rtError_t rtCtxSetSysParamOpt(const rtSysParamOpt configOpt, const int64_t configVal);
 rtError_t rtDevBinaryRegister(const rtDevBinary_t *bin, void **hdl);
+rtError_t rtDeviceCanAccessPeer(int32_t *canAccessPeer, uint32_t devId, uint32_t peerDevice);
+rtError_t rtDeviceReset(int32_t devId);
+rtError_t rtDeviceResetEx(int32_t devId);
+rtError_t rtDeviceResetForce(int32_t devId);
+rtError_t rtDeviceResetWithoutTsd(int32_t devId);
+rtError_t rtDeviceSynchronize(void);
+rtError_t rtDeviceSynchronizeWithTimeout(int32_t timeout);
+rtError_t rtEventCreate(rtEvent_t *evt);
+rtError_t rtEventCreateExWithFlag(rtEvent_t *evt, uint32_t flag);
+rtError_t rtEventCreateWithFlag(rtEvent_t *evt, uint32_t flag);
+rtError_t rtEventDestroy(rtEvent_t evt);
+rtError_t rtEventElapsedTime(float32_t *timeInterval, rtEvent_t startEvent, rtEvent_t endEvent);
+rtError_t rtEventGetTimeStamp(uint64_t *timeStamp, rtEvent_t evt);
+rtError_t rtEventQuery(rtEvent_t evt);
+rtError_t rtEventQueryStatus(rtEvent_t evt, rtEventStatus_t *status);
+rtError_t rtEventQueryWaitStatus(rtEvent_t evt, rtEventWaitStatus_t *status);
+rtError_t rtEventRecord(rtEvent_t evt, rtStream_t stm);
+rtError_t rtEventReset(rtEvent_t evt, rtStream_t stm);
+rtError_t rtEventSynchronize(rtEvent_t evt);
+rtError_t rtEventSynchronizeWithTimeout(rtEvent_t evt, const int32_t timeout);
+rtError_t rtFlushCache(void *base, size_t len);
+rtError_t rtFree(void *devPtr);
+rtError_t rtFreeHost(void *hostPtr);
+rtError_t rtFreeHostWithDevSync(void *hostPtr);
+rtError_t rtFreePhysical(rtDrvMemHandle handle);
+rtError_t rtFreeWithDevSync(void *devPtr);
 rtError_t rtFunctionRegister(void *binHandle, const void *stubFunc, const char_t *stubName, const void *kernelInfoExt, uint32_t funcMode);
+rtError_t rtGetAiCoreCount(uint32_t *aiCoreCnt);
+rtError_t rtGetAiCpuCount(uint32_t *aiCpuCnt);
 rtError_t rtGetC2cCtrlAddr(uint64_t *addr, uint32_t *len);
+rtError_t rtGetDevice(int32_t *devId);
+rtError_t rtGetDeviceCount(int32_t *cnt);
+rtError_t rtGetLastError(rtLastErrLevel_t level);
+rtError_t rtGetLogicDevIdByUserDevId(const int32_t userDevId, int32_t *const logicDevId);
+rtError_t rtGetPriCtxByDeviceId(int32_t devId, rtContext_t *primaryCtx);
+rtError_t rtGetRunMode(rtRunMode *runMode);
+rtError_t rtGetSocVersion(char_t *ver, const uint32_t maxLen);
+rtError_t rtGetStreamId(rtStream_t stm, int32_t *streamId);
+rtError_t rtGetStreamOverflowSwitch(rtStream_t stm, uint32_t *flags);
+rtError_t rtHostRegisterV2(void *ptr, uint64_t size, uint32_t flag);
+rtError_t rtInvalidCache(void *base, size_t len);
+rtError_t rtIpcDestroyMemoryName(const char_t *name);
+rtError_t rtIpcOpenMemory(void **ptr, const char_t *name);
+rtError_t rtIpcSetMemoryName(const void *ptr, uint64_t byteCount, char_t *name, uint32_t len);
 rtError_t rtKernelLaunch(const void *stubFunc, uint32_t numBlocks, void *args, uint32_t argsSize, rtSmDesc_t *smDesc, rtStream_t stm);
+rtError_t rtMalloc(void **devPtr, uint64_t size, rtMemType_t type, const uint16_t moduleId);
+rtError_t rtMallocCached(void **devPtr, uint64_t size, rtMemType_t type, const uint16_t moduleId);
+rtError_t rtMallocHost(void **hostPtr, uint64_t size, const uint16_t moduleId);
+rtError_t rtMapMem(void *devPtr, size_t size, size_t offset, rtDrvMemHandle handle, uint64_t flags);
+rtError_t rtMemGetInfo(size_t *freeSize, size_t *totalSize);
+rtError_t rtMemGetInfoEx(rtMemInfoType_t memInfoType, size_t *freeSize, size_t *totalSize);
+rtError_t rtMemcpy(void *dst, uint64_t destMax, const void *src, uint64_t cnt, rtMemcpyKind_t kind);
+rtError_t rtMemcpy2d(void *dst, uint64_t dstPitch, const void *src, uint64_t srcPitch, uint64_t width, uint64_t height, rtMemcpyKind_t kind);
+rtError_t rtMemcpy2dAsync(void *dst, uint64_t dstPitch, const void *src, uint64_t srcPitch, uint64_t width, uint64_t height, rtMemcpyKind_t kind, rtStream_t stm);
+rtError_t rtMemcpyAsync(void *dst, uint64_t destMax, const void *src, uint64_t cnt, rtMemcpyKind_t kind, rtStream_t stm);
+rtError_t rtMemset(void *devPtr, uint64_t destMax, uint32_t val, uint64_t cnt);
+rtError_t rtMemsetAsync(void *ptr, uint64_t destMax, uint32_t val, uint64_t cnt, rtStream_t stm);
+rtError_t rtPeekAtLastError(rtLastErrLevel_t level);
+rtError_t rtProcessReport(int32_t timeout);
+rtError_t rtReleaseMemAddress(void *devPtr);
+rtError_t rtReserveMemAddress(void **devPtr, size_t size, size_t alignment, void *devAddr, uint64_t flags);
+rtError_t rtSetDevice(int32_t devId);
+rtError_t rtSetDeviceEx(int32_t devId);
+rtError_t rtSetDeviceWithoutTsd(int32_t devId);
+rtError_t rtSetIpcMemPid(const char_t *name, int32_t *pid, int32_t num);
+rtError_t rtStreamAbort(rtStream_t stm);
+rtError_t rtStreamCreate(rtStream_t *stm, int32_t priority);
+rtError_t rtStreamCreateWithFlags(rtStream_t *stm, int32_t priority, uint32_t flags);
+rtError_t rtStreamDestroy(rtStream_t stm);
+rtError_t rtStreamDestroyForce(rtStream_t stm);
+rtError_t rtStreamGetFlags(const rtStream_t stm, uint32_t *flags);
+rtError_t rtStreamGetPriority(const rtStream_t stm, uint32_t *priority);
+rtError_t rtStreamQuery(rtStream_t stm);
+rtError_t rtStreamSetMode(rtStream_t stm, const uint64_t stmMode);
+rtError_t rtStreamSynchronize(rtStream_t stm);
+rtError_t rtStreamSynchronizeWithTimeout(rtStream_t stm, int32_t timeout);
+rtError_t rtStreamWaitEvent(rtStream_t stm, rtEvent_t evt);
+rtError_t rtStreamWaitEventWithTimeout(rtStream_t stm, rtEvent_t evt, uint32_t timeout);
+rtError_t rtSubscribeReport(uint64_t threadId, rtStream_t stm);
+rtError_t rtUnSubscribeReport(uint64_t threadId, rtStream_t stm);
+rtError_t rtUnmapMem(void *devPtr);
 
 #ifdef __cplusplus
 }
