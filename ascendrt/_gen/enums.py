@@ -1194,6 +1194,14 @@ class rtEventWaitStatus(IntEnum):
     EVENT_STATUS_MAX = 2
 
 
+class tagRtFloatOverflowMode(IntEnum):
+    """runtime/rt.h."""
+
+    RT_OVERFLOW_MODE_SATURATION = 0
+    RT_OVERFLOW_MODE_INFNAN = 1
+    RT_OVERFLOW_MODE_UNDEF = 2
+
+
 class tagRTLastErrLevel(IntEnum):
     """runtime/rt.h."""
 

@@ -7,6 +7,7 @@
 #include "abi/boundary.hpp"
 #include "base/log.hpp"
 #include "core/context.hpp"
+#include "core/init_callback.hpp"
 #include "core/runtime.hpp"
 #include "core/stepped_executor.hpp"
 #include "core/thread_state.hpp"
@@ -76,6 +77,34 @@ aclError art_emu_aclFinalizeReference(uint64_t* refCount) {
     const uint64_t remaining = core::runtime().finalize_reference();
     if (refCount != nullptr) *refCount = remaining;
   });
+}
+
+// A function that comes after aclInit is called at once; what it answers then is not looked at.
+aclError art_emu_aclInitCallbackRegister(aclRegisterCallbackType type, aclInitCallbackFunc cbFunc,
+                                         void* userData) {
+  return call<ApiId::aclInitCallbackRegister>([&] {
+    core::add_init_callback(type, cbFunc, userData);
+    if (!core::runtime().initialised()) return;
+    const std::string text = core::runtime().config();
+    cbFunc(text.c_str(), text.size(), userData);
+  });
+}
+
+aclError art_emu_aclInitCallbackUnRegister(aclRegisterCallbackType type,
+                                           aclInitCallbackFunc cbFunc) {
+  return call<ApiId::aclInitCallbackUnRegister>([&] { core::remove_init_callback(type, cbFunc); });
+}
+
+aclError art_emu_aclFinalizeCallbackRegister(aclRegisterCallbackType type,
+                                             aclFinalizeCallbackFunc cbFunc, void* userData) {
+  return call<ApiId::aclFinalizeCallbackRegister>(
+      [&] { core::add_finalize_callback(type, cbFunc, userData); });
+}
+
+aclError art_emu_aclFinalizeCallbackUnRegister(aclRegisterCallbackType type,
+                                               aclFinalizeCallbackFunc cbFunc) {
+  return call<ApiId::aclFinalizeCallbackUnRegister>(
+      [&] { core::remove_finalize_callback(type, cbFunc); });
 }
 
 aclError art_emu_aclrtGetVersion(int32_t* majorVersion, int32_t* minorVersion,

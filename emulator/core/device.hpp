@@ -2,6 +2,7 @@
 // Must never: own memory (memory/ does, per device index).
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 
@@ -12,6 +13,8 @@
 namespace ascendrt::core {
 
 class Context;
+
+inline constexpr uint32_t kAllCores = UINT32_MAX;
 
 class Device {
  public:
@@ -34,6 +37,9 @@ class Device {
   base::Ref<Context> primary() const;
   // The same without a reference; a primary context is never destroyed.
   Context* peek_primary() const { return active_.load(std::memory_order_acquire); }
+
+  // Most cores of a kind (aclrtDevResLimitType) that this process uses; kAllCores: all there are.
+  std::array<std::atomic<uint32_t>, 2> core_limits{kAllCores, kAllCores};
 
  private:
   const int32_t index_;

@@ -10,6 +10,7 @@
 #include "base/error.hpp"
 #include "core/config_file.hpp"
 #include "core/cost.hpp"
+#include "core/init_callback.hpp"
 #include "gen/abi.h"
 #include "memory/memory.hpp"
 
@@ -44,6 +45,18 @@ std::optional<int32_t> entry_number(std::string_view entry) {
   if (status != std::errc() || stop != entry.data() + entry.size()) return std::nullopt;
   return value;
 }
+
+// While functions of the client run inside aclInit or aclFinalize.
+class Busy {
+ public:
+  explicit Busy(bool& flag) : flag_(flag) { flag_ = true; }
+  ~Busy() { flag_ = false; }
+  Busy(const Busy&) = delete;
+  Busy& operator=(const Busy&) = delete;
+
+ private:
+  bool& flag_;
+};
 
 }  // namespace
 
@@ -117,9 +130,9 @@ int32_t Runtime::user_id(const Device& device) const {
 }
 
 base::Code Runtime::init(const char* config_path) {
-  const std::lock_guard lock(mutex_);
-  if (init_count_ > 0) {
-    ++init_count_;
+  const std::lock_guard whole(init_mutex_);
+  if (init_count_ > 0 || busy_) {
+    if (!busy_) ++init_count_;
     return ACL_ERROR_REPEAT_INITIALIZE;
   }
   const std::string text = read_config_file(config_path);
@@ -129,12 +142,27 @@ base::Code Runtime::init(const char* config_path) {
                "aclFinalize only the same configuration can be given again",
                base::Layer::kAcl);
   }
-  apply_config(text);
+  const Busy busy(busy_);
+  run_init(text, config_path != nullptr && *config_path != '\0');
   first_config_ = text;
   finalised_ = false;
   // release: pairs with the acquire in initialised().
   init_count_.store(1, std::memory_order_release);
   return 0;
+}
+
+// The order is that of the vendor's aclInit. src: rules S1 of aclInit
+void Runtime::run_init(const std::string& text, bool with_file) {
+  notify_init(ACL_REG_TYPE_ACL_MODEL, text);
+  if (with_file) notify_init(ACL_REG_TYPE_ACL_OP_EXECUTOR, text);
+  apply_config(text);
+  notify_init(ACL_REG_TYPE_ACL_DVPP, text);
+  notify_init(ACL_REG_TYPE_OTHER, text);
+}
+
+std::string Runtime::config() {
+  const std::lock_guard whole(init_mutex_);
+  return first_config_.value_or("");
 }
 
 void Runtime::apply_config(const std::string& text) {
@@ -146,10 +174,21 @@ void Runtime::apply_config(const std::string& text) {
 }
 
 void Runtime::finalize() {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard whole(init_mutex_);
   if (finalised_) {
     base::fail(ACL_ERROR_REPEAT_FINALIZE, "aclFinalize was called twice without aclInit in between",
                base::Layer::kAcl);
+  }
+  run_finalize();
+}
+
+void Runtime::run_finalize() {
+  if (!busy_) {
+    const Busy busy(busy_);
+    for (const auto type : {ACL_REG_TYPE_ACL_OP_COMPILER, ACL_REG_TYPE_ACL_MODEL,
+                            ACL_REG_TYPE_ACL_DVPP, ACL_REG_TYPE_OTHER}) {
+      notify_finalize(type);
+    }
   }
   finalised_ = true;
   init_count_ = 0;
@@ -157,17 +196,15 @@ void Runtime::finalize() {
 }
 
 uint64_t Runtime::finalize_reference() {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard whole(init_mutex_);
   if (init_count_ == 0) {
     base::fail(ACL_ERROR_REPEAT_FINALIZE,
                "aclFinalizeReference: no reference is left, aclInit was not called as often",
                base::Layer::kAcl);
   }
-  if (--init_count_ == 0) {
-    finalised_ = true;
-    default_device_ = -1;
-  }
-  return init_count_;
+  if (init_count_ > 1) return --init_count_;
+  run_finalize();
+  return 0;
 }
 
 std::optional<int32_t> Runtime::default_device() const {

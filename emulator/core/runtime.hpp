@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -32,6 +33,8 @@ class Runtime {
   base::Code init(const char* config_path);
   void finalize();
   uint64_t finalize_reference();
+  // Text of the first aclInit's configuration.
+  std::string config();
   bool initialised() const { return init_count_.load(std::memory_order_acquire) > 0; }
   // Device id of the JSON configuration, used by threads that have set none.
   std::optional<int32_t> default_device() const;
@@ -45,6 +48,8 @@ class Runtime {
   Runtime();
   void read_visible_devices();
   void apply_config(const std::string& text);
+  void run_init(const std::string& text, bool with_file);
+  void run_finalize();
 
   const gen::Soc* soc_ = nullptr;
   std::vector<std::unique_ptr<Device>> devices_;
@@ -52,6 +57,10 @@ class Runtime {
   std::string visible_problem_;   // why ASCEND_RT_VISIBLE_DEVICES was refused, empty if fine
   mutable base::RankedMutex mutex_{base::Rank::kRegistry};
   std::atomic<uint64_t> init_count_{0};
+  // Held through aclInit and aclFinalize with the functions registered for them, which may call
+  // back; `busy_` tells such a call.
+  std::recursive_mutex init_mutex_;
+  bool busy_ = false;
   bool finalised_ = false;
   std::optional<std::string> first_config_;
   std::atomic<int32_t> default_device_{-1};

@@ -2,6 +2,7 @@
 // Must never: run two of its tasks at once, or a task before all earlier ones of the stream.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -95,6 +96,9 @@ class Stream : public base::Object {
   std::atomic<uint32_t> overflow_switch{0};
   std::atomic<uint32_t> custom_tag{0};
   std::atomic<uint32_t> cache_op_info{0};
+  // Most cores of a kind for threads that use this stream's limits; UINT32_MAX: no limit of its
+  // own.
+  std::array<std::atomic<uint32_t>, 2> core_limits{UINT32_MAX, UINT32_MAX};
 
   // What records the stream's tasks instead of running them: a capture, a model instance that the
   // stream is bound to, or an update of recorded tasks. Null: they run. Who goes on to use it holds

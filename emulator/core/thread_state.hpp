@@ -37,6 +37,7 @@ struct ThreadState {
   bool default_device_taken = false;  // this thread already holds its reference of the JSON default
   base::Ref<HostThread> host;         // its clock, when time is modelled
   int32_t capture_mode = 0;           // aclmdlRICaptureThreadExchangeMode
+  void* limits_stream = nullptr;      // handle of the stream whose core limits this thread uses
   base::Code last_error = 0;
   std::string message;        // failures not yet read by aclGetRecentErrMsg, newest first
   std::string message_taken;  // backing of the pointer that aclGetRecentErrMsg gave out

@@ -13,6 +13,13 @@ namespace ascendrt::core {
 // unset or the file is missing.
 void read_package_version(aclCANNPackageName package, aclCANNPackageVersion& version);
 
+// The version text of a package by its folder name below share/info ('-' and '_' are tried for each
+// other), of "driver" or of "firmware". Raises 100003 as above.
+std::string package_version(const std::string& package);
+// The number that orders versions: X.Y.Z weighted, less for alpha, beta and rc. Raises 500000 for a
+// text of another form.
+int32_t version_number(const std::string& version);
+
 // ASCEND_GLOBAL_LOG_LEVEL (0 debug .. 3 error, 4 none; default 3), read once.
 bool log_enabled(aclLogLevel level);
 

@@ -1148,6 +1148,11 @@ typedef enum rtEventWaitStatus {
   EVENT_STATUS_NOT_READY = 1,
   EVENT_STATUS_MAX = 2
 } rtEventWaitStatus;
+typedef enum tagRtFloatOverflowMode {
+  RT_OVERFLOW_MODE_SATURATION = 0,
+  RT_OVERFLOW_MODE_INFNAN = 1,
+  RT_OVERFLOW_MODE_UNDEF = 2
+} tagRtFloatOverflowMode;
 typedef enum tagRTLastErrLevel {
   RT_THREAD_LEVEL = 0,
   RT_CONTEXT_LEVEL = 1
@@ -1438,6 +1443,7 @@ typedef enum tagRtMemInfoType rtMemInfoType_t;
 typedef enum tagRtRunMode rtRunMode;
 typedef enum rtEventStatus rtEventStatus_t;
 typedef enum rtEventWaitStatus rtEventWaitStatus_t;
+typedef enum tagRtFloatOverflowMode rtFloatOverflowMode_t;
 typedef enum tagRTLastErrLevel rtLastErrLevel_t;
 typedef enum tagSysParamOpt rtSysParamOpt;
 __extension__ struct acldumpChunk {

@@ -116,11 +116,26 @@ rtError_t art_emu_rtGetDevice(int32_t *devId) {
 rtError_t art_emu_rtGetDeviceCount(int32_t *cnt) {
   return abi::runtime_code(art_emu_aclrtGetDeviceCount((uint32_t *)cnt));
 }
+rtError_t art_emu_rtGetDeviceIndexByPhyId(uint32_t phyId, uint32_t *devIndex) {
+  return abi::runtime_code(art_emu_aclrtGetUserDevIdByPhyDevId((int32_t)phyId, (int32_t *)devIndex));
+}
+rtError_t art_emu_rtGetDevicePhyIdByIndex(uint32_t devIndex, uint32_t *phyId) {
+  return abi::runtime_code(art_emu_aclrtGetPhyDevIdByUserDevId((int32_t)devIndex, (int32_t *)phyId));
+}
+rtError_t art_emu_rtGetDeviceSatMode(rtFloatOverflowMode_t *floatOverflowMode) {
+  return abi::runtime_code(art_emu_aclrtGetDeviceSatMode((aclrtFloatOverflowMode *)floatOverflowMode));
+}
 rtError_t art_emu_rtGetLastError(rtLastErrLevel_t level) {
   return abi::runtime_code(art_emu_aclrtGetLastError((aclrtLastErrLevel)level));
 }
 rtError_t art_emu_rtGetLogicDevIdByUserDevId(const int32_t userDevId, int32_t *const logicDevId) {
   return abi::runtime_code(art_emu_aclrtGetLogicDevIdByUserDevId(userDevId, logicDevId));
+}
+rtError_t art_emu_rtGetOpExecuteTimeoutV2(uint32_t *const timeout) {
+  return abi::runtime_code(art_emu_aclrtGetOpExecuteTimeout(timeout));
+}
+rtError_t art_emu_rtGetOpTimeOutInterval(uint64_t *interval) {
+  return abi::runtime_code(art_emu_aclrtGetOpTimeOutInterval(interval));
 }
 rtError_t art_emu_rtGetRunMode(rtRunMode *runMode) {
   return abi::runtime_code(art_emu_aclrtGetRunMode((aclrtRunMode *)runMode));
@@ -130,6 +145,9 @@ rtError_t art_emu_rtGetStreamId(rtStream_t stm, int32_t *streamId) {
 }
 rtError_t art_emu_rtGetStreamOverflowSwitch(rtStream_t stm, uint32_t *flags) {
   return abi::runtime_code(art_emu_aclrtGetStreamOverflowSwitch((aclrtStream)stm, flags));
+}
+rtError_t art_emu_rtGetUserDevIdByLogicDevId(const int32_t logicDevId, int32_t *const userDevId) {
+  return abi::runtime_code(art_emu_aclrtGetUserDevIdByLogicDevId(logicDevId, userDevId));
 }
 rtError_t art_emu_rtHostRegisterV2(void *ptr, uint64_t size, uint32_t flag) {
   return abi::runtime_code(art_emu_aclrtHostRegisterV2(ptr, size, flag));
@@ -176,11 +194,23 @@ rtError_t art_emu_rtSetDevice(int32_t devId) {
 rtError_t art_emu_rtSetDeviceEx(int32_t devId) {
   return abi::runtime_code(art_emu_aclrtSetDevice(devId));
 }
+rtError_t art_emu_rtSetDeviceSatMode(rtFloatOverflowMode_t floatOverflowMode) {
+  return abi::runtime_code(art_emu_aclrtSetDeviceSatMode((aclrtFloatOverflowMode)floatOverflowMode));
+}
 rtError_t art_emu_rtSetDeviceWithoutTsd(int32_t devId) {
   return abi::runtime_code(art_emu_aclrtSetDevice(devId));
 }
 rtError_t art_emu_rtSetIpcMemPid(const char_t *name, int32_t *pid, int32_t num) {
   return abi::runtime_code(art_emu_aclrtIpcMemSetImportPid((const char *)name, pid, (size_t)num));
+}
+rtError_t art_emu_rtSetOpExecuteTimeOut(uint32_t timeout) {
+  return abi::runtime_code(art_emu_aclrtSetOpExecuteTimeOut(timeout));
+}
+rtError_t art_emu_rtSetOpExecuteTimeOutV2(uint64_t timeout, uint64_t *actualTimeout) {
+  return abi::runtime_code(art_emu_aclrtSetOpExecuteTimeOutV2(timeout, actualTimeout));
+}
+rtError_t art_emu_rtSetOpExecuteTimeOutWithMs(uint32_t timeout) {
+  return abi::runtime_code(art_emu_aclrtSetOpExecuteTimeOutWithMs(timeout));
 }
 rtError_t art_emu_rtStreamAbort(rtStream_t stm) {
   return abi::runtime_code(art_emu_aclrtStreamAbort((aclrtStream)stm));

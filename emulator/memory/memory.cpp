@@ -257,6 +257,8 @@ std::vector<UsageOf> usage_by_owner(int32_t device) {
 
 bool open_mode() { return machine().setup().open; }
 
+const std::string& machine_name() { return machine().setup().name; }
+
 std::string page_kind() {
   if (os::can_collapse_huge_pages()) return "2 MiB huge pages, made at the first use of 2 MiB";
   if (os::huge_pages_allowed()) return "2 MiB huge pages";

@@ -145,6 +145,9 @@ std::vector<UsageOf> usage_by_owner(int32_t device);
 // True with ASCENDRT_DEVICE_MEMORY=open (board mode): the client may dereference device pointers.
 bool open_mode();
 
+// Name of the emulated machine (ASCENDRT_MACHINE).
+const std::string& machine_name();
+
 // For `ascendrt info`: "2 MiB huge pages" or "4 KiB pages".
 std::string page_kind();
 

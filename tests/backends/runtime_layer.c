@@ -29,7 +29,7 @@ static void said(const char *what) { printf("%s\n", what); }
 
 static void devices(void) {
   int32_t count = 0, device = 77;
-  uint32_t cores = 0, ai_cpus = 0;
+  uint32_t id = 77, cores = 0, ai_cpus = 0;
   rtRunMode mode = RT_RUN_MODE_RESERVED;
   char soc[64];
   EXPECT(rtGetDevice(&device), NO_CONTEXT);
@@ -50,6 +50,8 @@ static void devices(void) {
   OK(rtGetAiCoreCount(&cores));
   OK(rtGetAiCpuCount(&ai_cpus));
   THAT(cores > 0 && ai_cpus > 0);
+  OK(rtGetDevicePhyIdByIndex(0, &id));
+  THAT(id == 0);
   OK(rtDeviceSynchronize());
   EXPECT(rtDeviceSynchronizeWithTimeout(-2), INVALID);
   said("devices");

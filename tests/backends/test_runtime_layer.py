@@ -53,6 +53,6 @@ def test_shared_bodies_are_emulated() -> None:
         table = tomllib.loads(path.read_text(encoding="utf-8")).get("fn", {})
         states |= {name: row["emu"] for name, row in table.items()}
     shared = {name: row["same"].split("(")[0] for name, row in rows.items() if "same" in row}
-    assert len(shared) >= 70
+    assert len(shared) >= 80
     wrong = [f for f, body in shared.items() if states[body] not in ("full", "partial")]
     assert wrong == []

@@ -57,6 +57,11 @@ typedef enum rtEventWaitStatus {
   EVENT_STATUS_NOT_READY = 1,
   EVENT_STATUS_MAX = 2
 } rtEventWaitStatus;
+typedef enum tagRtFloatOverflowMode {
+  RT_OVERFLOW_MODE_SATURATION = 0,
+  RT_OVERFLOW_MODE_INFNAN = 1,
+  RT_OVERFLOW_MODE_UNDEF = 2
+} tagRtFloatOverflowMode;
 typedef enum tagRTLastErrLevel {
   RT_THREAD_LEVEL = 0,
   RT_CONTEXT_LEVEL = 1
@@ -112,6 +117,7 @@ typedef enum tagRtMemInfoType rtMemInfoType_t;
 typedef enum tagRtRunMode rtRunMode;
 typedef enum rtEventStatus rtEventStatus_t;
 typedef enum rtEventWaitStatus rtEventWaitStatus_t;
+typedef enum tagRtFloatOverflowMode rtFloatOverflowMode_t;
 typedef enum tagRTLastErrLevel rtLastErrLevel_t;
 typedef enum tagSysParamOpt rtSysParamOpt;
 
@@ -159,13 +165,19 @@ rtError_t rtGetAiCpuCount(uint32_t *aiCpuCnt);
 rtError_t rtGetC2cCtrlAddr(uint64_t *addr, uint32_t *len);
 rtError_t rtGetDevice(int32_t *devId);
 rtError_t rtGetDeviceCount(int32_t *cnt);
+rtError_t rtGetDeviceIndexByPhyId(uint32_t phyId, uint32_t *devIndex);
+rtError_t rtGetDevicePhyIdByIndex(uint32_t devIndex, uint32_t *phyId);
+rtError_t rtGetDeviceSatMode(rtFloatOverflowMode_t *floatOverflowMode);
 rtError_t rtGetLastError(rtLastErrLevel_t level);
 rtError_t rtGetLogicDevIdByUserDevId(const int32_t userDevId, int32_t *const logicDevId);
+rtError_t rtGetOpExecuteTimeoutV2(uint32_t *const timeout);
+rtError_t rtGetOpTimeOutInterval(uint64_t *interval);
 rtError_t rtGetPriCtxByDeviceId(int32_t devId, rtContext_t *primaryCtx);
 rtError_t rtGetRunMode(rtRunMode *runMode);
 rtError_t rtGetSocVersion(char_t *ver, const uint32_t maxLen);
 rtError_t rtGetStreamId(rtStream_t stm, int32_t *streamId);
 rtError_t rtGetStreamOverflowSwitch(rtStream_t stm, uint32_t *flags);
+rtError_t rtGetUserDevIdByLogicDevId(const int32_t logicDevId, int32_t *const userDevId);
 rtError_t rtHostRegisterV2(void *ptr, uint64_t size, uint32_t flag);
 rtError_t rtInvalidCache(void *base, size_t len);
 rtError_t rtIpcDestroyMemoryName(const char_t *name);
@@ -190,8 +202,12 @@ rtError_t rtReleaseMemAddress(void *devPtr);
 rtError_t rtReserveMemAddress(void **devPtr, size_t size, size_t alignment, void *devAddr, uint64_t flags);
 rtError_t rtSetDevice(int32_t devId);
 rtError_t rtSetDeviceEx(int32_t devId);
+rtError_t rtSetDeviceSatMode(rtFloatOverflowMode_t floatOverflowMode);
 rtError_t rtSetDeviceWithoutTsd(int32_t devId);
 rtError_t rtSetIpcMemPid(const char_t *name, int32_t *pid, int32_t num);
+rtError_t rtSetOpExecuteTimeOut(uint32_t timeout);
+rtError_t rtSetOpExecuteTimeOutV2(uint64_t timeout, uint64_t *actualTimeout);
+rtError_t rtSetOpExecuteTimeOutWithMs(uint32_t timeout);
 rtError_t rtStreamAbort(rtStream_t stm);
 rtError_t rtStreamCreate(rtStream_t *stm, int32_t priority);
 rtError_t rtStreamCreateWithFlags(rtStream_t *stm, int32_t priority, uint32_t flags);
