@@ -7,13 +7,13 @@
 
 #include "runtime/rt.h"
 
-#define EXPECT(call, wanted)                                                       \
-  do {                                                                             \
-    const int code_ = (int)(call);                                                 \
-    if (code_ != (wanted)) {                                                       \
-      printf("line %d: %s gave %d, not %d\n", __LINE__, #call, code_, (wanted));   \
-      exit(1);                                                                     \
-    }                                                                              \
+#define EXPECT(call, wanted)                                                     \
+  do {                                                                           \
+    const int code_ = (int)(call);                                               \
+    if (code_ != (wanted)) {                                                     \
+      printf("line %d: %s gave %d, not %d\n", __LINE__, #call, code_, (wanted)); \
+      exit(1);                                                                   \
+    }                                                                            \
   } while (0)
 #define OK(call) EXPECT(call, 0)
 #define THAT(condition) EXPECT((condition) ? 0 : 1, 0)
@@ -25,7 +25,7 @@
 #define TIME_LIMIT 507046
 #define STREAM_BUSY 507004
 
-static void said(const char *what) { printf("%s\n", what); }
+static void said(const char* what) { printf("%s\n", what); }
 
 static void devices(void) {
   int32_t count = 0, device = 77;
@@ -96,7 +96,7 @@ static void memory(rtStream_t stream) {
   OK(rtMemsetAsync(device, SIZE, 'c', SIZE, stream));
   OK(rtMemcpyAsync(host, SIZE, device, SIZE, RT_MEMCPY_DEVICE_TO_HOST, stream));
   OK(rtStreamSynchronize(stream));
-  THAT(((char *)host)[SIZE - 1] == 'c');
+  THAT(((char*)host)[SIZE - 1] == 'c');
   OK(rtMemcpy2d(device, 64, host, 64, 32, 4, RT_MEMCPY_HOST_TO_DEVICE));
   OK(rtMemGetInfo(&left, &total));
   THAT(left > 0 && left <= total);
