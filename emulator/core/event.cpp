@@ -28,7 +28,6 @@ constexpr int64_t kNsPerSecond = 1'000'000'000;
 // Words of an IPC event.
 constexpr size_t kIssued = 0;
 constexpr size_t kDone = 1;
-constexpr int64_t kSharedStepNs = 20'000;
 
 std::atomic<uint32_t> g_wait_timeout_s{0};
 
@@ -329,7 +328,7 @@ void Event::wait_shared(Stream& stream, uint32_t timeout_s) {
       [words = shared_, number] {
         return words->word(kDone).load(std::memory_order_acquire) >= number;
       },
-      timeout_s);
+      timeout_s, [] { return true; });
 }
 
 // src: hicann/runtime api_impl_david.cc
@@ -368,11 +367,7 @@ bool Event::synchronize(int64_t timeout_ms) const {
   if (!executor().wait_recorded(*state_, latest, deadline)) return false;
   if (!shared_) return true;
   const uint64_t number = shared_->word(kIssued).load(std::memory_order_acquire);
-  while (!shared_done(number)) {
-    if (deadline != clock::kForever && clock::now_ns() >= deadline) return false;
-    clock::sleep_ns(kSharedStepNs);
-  }
-  return true;
+  return executor().wait_shared([&] { return shared_done(number); }, deadline);
 }
 
 void Event::check_recorded() const {

@@ -34,6 +34,8 @@ class Executor {
   virtual bool wait_finished(StreamState& stream, uint64_t number, int64_t deadline_ns) = 0;
   // Waits until a record of the event is done.
   virtual bool wait_recorded(EventState& event, uint64_t record, int64_t deadline_ns) = 0;
+  // Waits for a condition on memory that other processes change as well.
+  virtual bool wait_shared(base::Function<bool()> done, int64_t deadline_ns);
 
   // No task is accepted any more; submitters that wait are refused.
   void close(StreamState& stream);
@@ -100,6 +102,10 @@ class Executor {
   static Outcome execute(const StreamState& stream, Task& task);
   // Runs a client's function whose stream went on already.
   static void run_detached(HostItem& item);
+
+  // With the lock held: whether the stream's watch may be asked; what the stream ran before it is
+  // done.
+  virtual bool may_ask(const StreamState& /*stream*/) const { return true; }
 
   base::RankedMutex mutex_{base::Rank::kScheduler};
   Scheduler scheduler_;

@@ -67,6 +67,8 @@ struct GraphRun : base::Counted {
 // at a time; true ends the wait (and may take what it waited for).
 struct Watch : base::Counted {
   virtual bool ready() = 0;
+  // Whether another process may make it ready; asked under the scheduler's lock.
+  virtual bool foreign() { return false; }
   int32_t type = 0;  // aclmdlRITaskType of a task with this watch
   Outcome failure;   // why the condition cannot come about; set by ready()
 };

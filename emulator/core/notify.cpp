@@ -17,9 +17,12 @@ namespace {
 constexpr int64_t kNsPerSecond = 1'000'000'000;
 
 struct ConditionWatch : Watch {
-  explicit ConditionWatch(base::Function<bool()> asked) : condition(std::move(asked)) {}
+  ConditionWatch(base::Function<bool()> asked, base::Function<bool()> by_others)
+      : condition(std::move(asked)), others(std::move(by_others)) {}
   bool ready() override { return condition(); }
+  bool foreign() override { return others && others(); }
   base::Function<bool()> condition;
+  base::Function<bool()> others;
 };
 
 IdLease take_id(const Device& device) {
@@ -48,13 +51,13 @@ bool holds(int32_t mode, uint32_t count, uint32_t value) {
 
 }  // namespace
 
-void wait_until(Stream& stream, const char* name, base::Function<bool()> ready,
-                uint32_t timeout_s) {
+void wait_until(Stream& stream, const char* name, base::Function<bool()> ready, uint32_t timeout_s,
+                base::Function<bool()> foreign) {
   Task task;
   task.kind = TaskKind::kWatch;
   task.name = name;
   task.timeout_ns = timeout_s * kNsPerSecond;
-  task.extra = base::make_ref<ConditionWatch>(std::move(ready));
+  task.extra = base::make_ref<ConditionWatch>(std::move(ready), std::move(foreign));
   stream.enqueue(std::move(task));
 }
 
@@ -91,6 +94,11 @@ uint64_t Notify::exchange(uint64_t value) {
   return word.exchange(value, std::memory_order_acq_rel);
 }
 
+bool Notify::shared() {
+  const std::lock_guard lock(mutex_);
+  return static_cast<bool>(shared_);
+}
+
 void Notify::record(Stream& stream) {
   change_watched(stream, "aclrtRecordNotify",
                  [self = base::Ref<Notify>(this)] { self->exchange(1); });
@@ -99,7 +107,8 @@ void Notify::record(Stream& stream) {
 void Notify::wait_and_reset(Stream& stream, uint32_t timeout_s) {
   wait_until(
       stream, "aclrtWaitAndResetNotify",
-      [self = base::Ref<Notify>(this)] { return self->exchange(0) != 0; }, timeout_s);
+      [self = base::Ref<Notify>(this)] { return self->exchange(0) != 0; }, timeout_s,
+      [self = base::Ref<Notify>(this)] { return self->shared(); });
 }
 
 void Notify::reset() { exchange(0); }
@@ -160,16 +169,15 @@ void CntNotify::record(Stream& stream, int32_t mode, uint32_t value) {
 }
 
 void CntNotify::wait(Stream& stream, int32_t mode, uint32_t value, bool clear, uint32_t timeout_s) {
-  wait_until(
-      stream, "aclrtCntNotifyWait",
-      [self = base::Ref<CntNotify>(this), mode, value, clear] {
-        uint32_t count = self->count_.load();
-        do {
-          if (!holds(mode, count, value)) return false;
-        } while (clear && !self->count_.compare_exchange_weak(count, 0));
-        return true;
-      },
-      timeout_s);
+  wait_until(stream, "aclrtCntNotifyWait",
+             [self = base::Ref<CntNotify>(this), mode, value, clear] {
+               uint32_t count = self->count_.load();
+               do {
+                 if (!holds(mode, count, value)) return false;
+               } while (clear && !self->count_.compare_exchange_weak(count, 0));
+               return true;
+             },
+             timeout_s, {});
 }
 
 }  // namespace ascendrt::core

@@ -16,8 +16,10 @@ class Device;
 class Stream;
 
 // A task that holds the stream until the condition holds; asked outside all locks, by one thread at
-// a time. 0 s: no limit.
-void wait_until(Stream& stream, const char* name, base::Function<bool()> ready, uint32_t timeout_s);
+// a time. 0 s: no limit. The second function says whether other processes have a hand in it; empty:
+// they have not.
+void wait_until(Stream& stream, const char* name, base::Function<bool()> ready, uint32_t timeout_s,
+                base::Function<bool()> foreign);
 // A task that changes what others may wait for so.
 void change_watched(Stream& stream, const char* name, base::Function<void()> change);
 
@@ -44,6 +46,7 @@ class Notify : public base::Object {
  private:
   explicit Notify(Device& device) : device_(device) {}
   uint64_t exchange(uint64_t value);
+  bool shared();
 
   Device& device_;
   IdLease lease_;

@@ -210,6 +210,12 @@ std::vector<Scheduler::Watched> Scheduler::watched() const {
   return all;
 }
 
+bool Scheduler::awaits_others() const {
+  return std::any_of(watching_.begin(), watching_.end(), [](StreamState* stream) {
+    return static_cast<Watch*>(stream->current().extra.get())->foreign();
+  });
+}
+
 void Scheduler::end_watch(const Watched& watched, int64_t now_ns) {
   const auto found = std::find_if(watching_.begin(), watching_.end(), [&](StreamState* stream) {
     return stream == watched.stream && stream->serial == watched.serial &&

@@ -178,6 +178,7 @@ class Scheduler {
   };
   std::vector<Watched> watched() const;
   size_t watching() const { return watching_.size(); }
+  bool awaits_others() const;  // other processes
   void end_watch(const Watched& watched, int64_t now_ns);
   // Ends the replay of the graph that is under way with a failure.
   void abort(Graph& graph, Outcome outcome, int64_t now_ns);

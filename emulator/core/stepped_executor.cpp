@@ -17,6 +17,10 @@ namespace {
 constexpr int64_t kStuckNs = 1'000'000'000;
 // With one host thread nothing but a look at memory outside of the ABI needs the clock to go on.
 constexpr int64_t kLoneFactor = 10;
+// Other processes get at most this many grace times (10 s by default) before a wait for them ends.
+constexpr int64_t kOthersFactor = 100;
+// How soon what another process did is seen by a host thread that waits for it.
+constexpr int64_t kOthersNs = 20'000;
 // So many streams of one engine and moment are drawn from; with more the first ones are.
 constexpr size_t kMostDrawn = 64;
 
@@ -63,12 +67,12 @@ void SteppedExecutor::settle_waiters() {
   }
 }
 
-bool SteppedExecutor::wait(Done done, int64_t deadline_ns, double cost_us) {
+bool SteppedExecutor::wait(Done done, int64_t deadline_ns, double cost_us, By by) {
   const base::NoCancel uncancelled;  // what is waited for may use objects of the caller
   Section section(*this);
   HostThread& thread = self();
   const HostThread::State before = thread.state;
-  Waiter waiter{thread, done, deadline_ns, CostModel::to_ns(cost_us)};
+  Waiter waiter{thread, done, deadline_ns, CostModel::to_ns(cost_us), by};
   waiters_.push_back(&waiter);
   change(thread, HostThread::State::kBlocked);
   settle_waiters();
@@ -101,9 +105,8 @@ void SteppedExecutor::step_or_wait(Lock& lock, const bool& over) {
         scheduler_.runnable() == 0 && running_.empty() && scheduler_.next_release() == kNoDeadline;
     if (device_idle && !late_.empty()) {
       run_all_late(lock);
-      const bool watched = scheduler_.watching() > 0;
+      if (scheduler_.watching() > 0) scheduler_.effects().watch = true;
       flush(lock);
-      if (watched) poll_watches();
       lock.lock();
       return;
     }
@@ -112,13 +115,21 @@ void SteppedExecutor::step_or_wait(Lock& lock, const bool& over) {
       wake = jumped_ns_ + settings_.grace_ns;
       may = false;
     }
+    const int64_t patient = may ? patient_until(next) : 0;
+    if (real < patient) {
+      wake = std::min(wake, patient);
+      may = false;
+    }
     if (may) {
       if (gone && device_idle) jumped_ns_ = real;
       advance(lock, next);
       return;
     }
   }
+  const bool looks = host_awaits_others();
+  if (looks) wake = std::min(wake, clock::now_ns() + kOthersNs);
   changed_.wait_until(lock, wake, [&] { return over || version_ != seen; });
+  if (looks) settle_waiters();
 }
 
 bool SteppedExecutor::wait_finished(StreamState& stream, uint64_t number, int64_t deadline_ns) {
@@ -133,6 +144,10 @@ bool SteppedExecutor::wait_recorded(EventState& event, uint64_t record, int64_t 
               deadline_ns, model_.row().host_sync_us);
 }
 
+bool SteppedExecutor::wait_shared(base::Function<bool()> done, int64_t deadline_ns) {
+  return wait([&] { return done(); }, deadline_ns, model_.row().host_sync_us, By::kOthers);
+}
+
 bool SteppedExecutor::wait_engines(StreamState& stream, int64_t deadline_ns) {
   return wait([&] { return stream.phase != Phase::kRunning && stream.phase != Phase::kPlaying; },
               deadline_ns, 0);
@@ -140,19 +155,43 @@ bool SteppedExecutor::wait_engines(StreamState& stream, int64_t deadline_ns) {
 
 // ---- the clock
 
-int64_t SteppedExecutor::next_event() const {
+// Of what the device does, without time limits.
+int64_t SteppedExecutor::next_work() const {
   if (scheduler_.runnable() > 0) return now_ns_;
   int64_t next = kNoEvent;
-  for (const int64_t at : {scheduler_.next_release(), scheduler_.next_deadline()}) {
-    if (at != kNoDeadline) next = std::min(next, at);
-  }
+  if (const int64_t at = scheduler_.next_release(); at != kNoDeadline) next = at;
   if (!running_.empty()) next = std::min(next, running_.begin()->first.first);
+  return next;
+}
+
+int64_t SteppedExecutor::next_event() const {
+  int64_t next = next_work();
+  if (const int64_t at = scheduler_.next_deadline(); at != kNoDeadline) next = std::min(next, at);
   for (const Waiter* waiter : waiters_) {
     if (!waiter->over && waiter->deadline_ns != clock::kForever) {
       next = std::min(next, waiter->deadline_ns);
     }
   }
   return next;
+}
+
+bool SteppedExecutor::host_awaits_others() const {
+  return std::any_of(waiters_.begin(), waiters_.end(), [](const Waiter* waiter) {
+    return !waiter->over && waiter->by == By::kOthers;
+  });
+}
+
+// What another process does takes real time: while a wait depends on one, a time limit passes as
+// slowly as on the wall, up to a bound. Gives the real time before which the clock may not go to
+// `next_ns`; 0 when nothing depends on others, or the device has work until then.
+int64_t SteppedExecutor::patient_until(int64_t next_ns) const {
+  if (settings_.mode == ClockMode::kPaced || next_ns >= next_work()) return 0;
+  if (!scheduler_.awaits_others() && !host_awaits_others()) return 0;
+  int64_t since = jumped_ns_;
+  for (const Waiter* waiter : waiters_) {
+    if (!waiter->over) since = std::max(since, waiter->thread.since_ns);
+  }
+  return since + std::min(next_ns - now_ns_, kOthersFactor * settings_.grace_ns);
 }
 
 // How far the clock may go without a thread that could still act before. wake_ns: real time when
@@ -208,11 +247,10 @@ bool SteppedExecutor::pace(Lock& lock, int64_t at_ns) {
 void SteppedExecutor::advance(Lock& lock, int64_t at_ns) {
   note_overtaken(at_ns);
   step(lock, at_ns);
-  const bool watched = scheduler_.watching() > 0;
+  if (scheduler_.watching() > 0) scheduler_.effects().watch = true;
   flush(lock);
-  if (watched) poll_watches();
   lock.lock();
-  if (watched) jumped_ns_ = clock::now_ns();
+  if (scheduler_.watching() > 0 || host_awaits_others()) jumped_ns_ = clock::now_ns();
 }
 
 void SteppedExecutor::step(Lock& lock, int64_t at_ns) {
@@ -326,61 +364,6 @@ void SteppedExecutor::start(Lock& lock, EngineState& engine, size_t index) {
   slot.body_done = true;
 }
 
-// Drawn once per task. A copy that a host thread waits for has no time to be late; what stops its
-// context with a failure has to fail in time; bodies of a replay decide what it does next.
-SteppedExecutor::Moment SteppedExecutor::body_moment(const StreamState& stream) const {
-  const uint64_t draw = base::random_at(settings_.seed ^ stream.serial << 32U, stream.current().id);
-  const bool may_be_late = settings_.seeded && stream.id >= 0 && stream.track == nullptr &&
-                           !stream.domain->stop_on_failure;
-  return static_cast<Moment>(draw % (may_be_late ? 3 : 2));
-}
-
-void SteppedExecutor::keep_for_later(Lock& lock, StreamState& stream) {
-  run_late(lock, nullptr);  // what this body has to follow
-  Late& late = late_[stream.serial];
-  late.stream = &stream;
-  late.owner = base::Ref<const base::Counted>(stream.owner);
-  Task& task = late.tasks.emplace_back();
-  task.name = stream.current().name;
-  task.id = stream.current().id;
-  task.thread_id = stream.current().thread_id;
-  task.body = std::move(stream.current().body);
-}
-
-// Runs what is due before the next body of the stream. The lock is given up meanwhile.
-void SteppedExecutor::run_late(Lock& lock, StreamState* stream) {
-  if (late_.empty()) return scheduler_.passed().clear();
-  std::vector<uint64_t> due = std::exchange(scheduler_.passed(), {});
-  if (stream != nullptr) due.push_back(stream->serial);
-  for (const uint64_t serial : due) {
-    const auto found = late_.find(serial);
-    if (found == late_.end()) continue;
-    Late late = std::move(found->second);
-    late_.erase(found);
-    for (Task& task : late.tasks) {
-      lock.unlock();
-      Outcome outcome = execute(*late.stream, task);
-      task.body = {};
-      lock.lock();
-      if (outcome.code != 0) scheduler_.fail_late(*late.stream, std::move(outcome), now_ns_);
-    }
-    scheduler_.effects().released.push_back(std::move(late.owner));
-  }
-}
-
-// Before a host thread learns anything.
-void SteppedExecutor::run_all_late(Lock& lock) {
-  while (stepping_ && !late_.empty())
-    changed_.wait_until(lock, clock::kForever, [&] { return !stepping_; });
-  if (late_.empty()) return;
-  stepping_ = true;
-  for (const auto& [serial, late] : late_) scheduler_.passed().push_back(serial);
-  run_late(lock, nullptr);
-  stepping_ = false;
-  ++version_;
-  changed_.notify_all();
-}
-
 Outcome SteppedExecutor::run_body(Lock& lock, StreamState& stream) {
   run_late(lock, &stream);
   lock.unlock();
@@ -392,11 +375,13 @@ Outcome SteppedExecutor::run_body(Lock& lock, StreamState& stream) {
 
 // Carries out what the scheduler owes; the lock is open when this returns.
 void SteppedExecutor::flush(Lock& lock) {
+  if (scheduler_.effects().watch) run_late_of_watched(lock);
   Effects owed;
   if (scheduler_.effects().any()) std::swap(owed, scheduler_.effects());
   for (auto& queue : owed.arrivals) {
     if (queue->owned) arrivals_.emplace_back(std::move(queue), clock::now_ns());
   }
+  if (owed.watch) jumped_ns_ = clock::now_ns();
   std::vector<probe::TaskSpan> spans;
   spans.swap(spans_);
   lock.unlock();

@@ -33,8 +33,9 @@ namespace ascendrt::core {
 // What keeps two tasks in order is their stream, an event or the host. Without one of these any
 // order is legal, also one that the modelled durations would never bring about; so that a missing
 // one shows, a body may run later than its task ends, as late as nobody can have seen it. It is
-// due before the next body of its stream, before the next body anywhere once a wait for a record of
-// its stream has passed, and before a host thread learns anything.
+// due before the next body of its stream, before a watch of its stream is asked, before the next
+// body anywhere once a wait for a record of its stream has passed, and before a host thread learns
+// anything.
 class SteppedExecutor final : public Executor {
  public:
   SteppedExecutor(size_t devices, CostModel model, const TimeSettings& settings,
@@ -43,6 +44,7 @@ class SteppedExecutor final : public Executor {
   bool wait_finished(StreamState& stream, uint64_t number, int64_t deadline_ns) override;
   bool wait_recorded(EventState& event, uint64_t record, int64_t deadline_ns) override;
   void drop(StreamState& stream) override;
+  bool wait_shared(base::Function<bool()> done, int64_t deadline_ns) override;
   bool wait_engines(StreamState& stream, int64_t deadline_ns) override;
   size_t serve(HostQueue& queue, int64_t deadline_ns) override;
   void quiesce(int64_t limit_ns) override;
@@ -92,24 +94,30 @@ class SteppedExecutor final : public Executor {
     bool body_done = false;
     Outcome outcome;
   };
+  // Who may end a wait.
+  enum class By : uint8_t { kDevice, kOthers };  // kOthers: other processes as well
   // A thread in a wait; lives on its stack.
   struct Waiter {
     HostThread& thread;
     Done& done;
     int64_t deadline_ns;
     int64_t cost_ns;  // from the end of the work to the return
+    By by;
     bool over = false;
   };
 
   HostThread& self();
   void change(HostThread& thread, HostThread::State state);
-  bool wait(Done done, int64_t deadline_ns, double cost_us);
+  bool wait(Done done, int64_t deadline_ns, double cost_us, By by = By::kDevice);
   void catch_up(Lock& lock, HostThread& thread);
   void step_or_wait(Lock& lock, const bool& over);
   void settle_waiters();
   void flush(Lock& lock);
 
+  bool host_awaits_others() const;
+  int64_t next_work() const;
   int64_t next_event() const;
+  int64_t patient_until(int64_t next_ns) const;
   int64_t limit(int64_t real_ns, int64_t& wake_ns, bool& somebody_gone);
   void note_overtaken(int64_t at_ns);
   bool pace(Lock& lock, int64_t at_ns);
@@ -124,6 +132,8 @@ class SteppedExecutor final : public Executor {
   Moment body_moment(const StreamState& stream) const;
   void keep_for_later(Lock& lock, StreamState& stream);
   void run_late(Lock& lock, StreamState* stream);
+  void run_late_of_watched(Lock& lock);
+  bool may_ask(const StreamState& stream) const override;
   void run_all_late(Lock& lock);
   void finish(Running&& ended, int64_t end_ns);
   void run_item(HostItem item);
@@ -143,7 +153,9 @@ class SteppedExecutor final : public Executor {
   clock::Condition tick_;
   uint64_t version_ = 0;  // of what changed_ stands for
   int64_t now_ns_ = 0;
-  int64_t jumped_ns_ = 0;  // real time of the last wait that ran out with a thread outside
+  // Real time of the last wait that ran out with a thread outside, or of the last watch or step of
+  // the clock while memory is watched.
+  int64_t jumped_ns_ = 0;
   bool stepping_ = false;
   bool ticking_ = false;
   bool ticker_idle_ = false;
@@ -159,6 +171,7 @@ class SteppedExecutor final : public Executor {
   std::vector<EngineState> engines_;  // by device and engine
   std::map<std::pair<int64_t, uint64_t>, Running> running_;
   std::map<uint64_t, Late> late_;       // by serial of the stream
+  uint64_t late_now_ = 0;               // serial of the stream whose late bodies run
   std::vector<probe::TaskSpan> spans_;  // to be told once the lock is gone
 };
 

@@ -249,13 +249,18 @@ void SteppedExecutor::tick() {
     const int64_t next = next_event();
     const bool may =
         next != kNoEvent && waiters_.empty() && !stepping_ && next <= limit(real, wake, gone);
-    if (may) {
+    const int64_t patient = may ? patient_until(next) : 0;
+    if (real < patient) {
+      wake = std::min(wake, patient);
+    } else if (may) {
       advance(lock, next);
       continue;
     }
     ticker_idle_ = next == kNoEvent;
     if (ticker_idle_ && !late_.empty()) {
       run_all_late(lock);
+      flush(lock);
+      lock.lock();
       continue;
     }
     if (wake == clock::kForever) wake = real + settings_.grace_ns;

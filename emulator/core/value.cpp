@@ -7,6 +7,7 @@
 #include "core/stream.hpp"
 #include "gen/abi.h"
 #include "memory/memory.hpp"
+#include "memory/share.hpp"
 
 namespace ascendrt::core {
 namespace {
@@ -46,6 +47,8 @@ bool ValueTask::ready() {
     return true;
   }
 }
+
+bool ValueTask::foreign() { return memory::ever_shared(); }
 
 void ValueTask::write() const { word_at(address).store(value, std::memory_order_release); }
 

@@ -17,6 +17,7 @@ struct ValueTask : Watch {
   uint32_t flag = 0;  // ACL_STREAM_WAIT_VALUE_*
 
   bool ready() override;
+  bool foreign() override;
   void write() const;
 };
 

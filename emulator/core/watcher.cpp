@@ -35,9 +35,12 @@ void Executor::poll_watches() {
   while (ask_again_.load() && !asking_.exchange(true)) {
     ask_again_.store(false);
     std::vector<Scheduler::Watched> all;
+    bool any = false;
     {
       const std::lock_guard lock(mutex_);
       all = scheduler_.watched();
+      any = !all.empty();
+      std::erase_if(all, [&](const auto& each) { return !may_ask(*each.stream); });
     }
     for (const auto& each : all) {
       if (!each.watch->ready()) continue;
@@ -45,8 +48,16 @@ void Executor::poll_watches() {
           [&](Scheduler& scheduler, int64_t now_ns) { scheduler.end_watch(each, now_ns); });
     }
     asking_.store(false);
-    if (!all.empty()) start_watcher();
+    if (any) start_watcher();
   }
+}
+
+bool Executor::wait_shared(base::Function<bool()> done, int64_t deadline_ns) {
+  while (!done()) {
+    if (deadline_ns != clock::kForever && clock::now_ns() >= deadline_ns) return false;
+    clock::sleep_ns(kWatchNs);
+  }
+  return true;
 }
 
 void Executor::start_watcher() {

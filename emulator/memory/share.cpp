@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -53,6 +54,8 @@ Shares& shares() {
   static auto* const made = new Shares;  // leaked: used from the client's static destructors
   return *made;
 }
+
+std::atomic<bool> g_ever_shared{false};
 
 [[noreturn]] void refuse(const std::string& text) { base::fail(ACL_ERROR_RT_PARAM_INVALID, text); }
 
@@ -135,6 +138,7 @@ void check_record(const Record& record, uint64_t token) {
 }  // namespace
 
 uint64_t share(const Part& part, Pids pids) {
+  g_ever_shared.store(true, std::memory_order_relaxed);
   OwnedFile file{os::make_memory_file(kRecordName, sizeof(Record))};
   struct stat memory{};
   struct stat status{};
@@ -173,6 +177,8 @@ uint64_t share(const Part& part, Pids pids) {
   return record.token;
 }
 
+bool ever_shared() { return g_ever_shared.load(std::memory_order_relaxed); }
+
 bool shared_here(uint64_t token) {
   Shares& all = shares();
   const std::lock_guard lock(all.mutex);
@@ -210,6 +216,7 @@ void allow(uint64_t token, const int32_t* pids, size_t count) {
 }
 
 base::Ref<Physical> open_shared(uint64_t token) {
+  g_ever_shared.store(true, std::memory_order_relaxed);
   const uint64_t process = token >> (kFileBits + kNumberBits);
   const uint64_t number = token >> kNumberBits & ((1U << kFileBits) - 1);
   if (process == 0) refuse("the handle or key is none that was exported");

@@ -35,6 +35,8 @@ void allow(uint64_t token, const int32_t* pids, size_t count);
 // Opens what a token names; raises 107000 with the reason.
 base::Ref<Physical> open_shared(uint64_t token);
 bool shared_here(uint64_t token);
+// Whether this process has shared anything, or opened what another one shared.
+bool ever_shared();
 // Ends the sharing; false when there was none.
 bool withdraw(uint64_t token);
 

@@ -229,7 +229,7 @@ open(ready, "w").close()
 ok(acl.aclrtSynchronizeStreamWithTimeout(stream, 20000))
 status = event_status(event[0])
 again = acl.aclrtRecordEvent(event[0], stream)
-ok(acl.aclrtSynchronizeEvent(event[0]))
+ok(acl.aclrtSynchronizeEventWithTimeout(event[0], 20000))
 ok(acl.aclrtDestroyEvent(event[0]))
 result = [before, status, again]
 """
