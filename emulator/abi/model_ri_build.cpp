@@ -154,7 +154,7 @@ void destroy(aclmdlRI handle) {
   const auto instance = core::instance_of_current(handle);
   check_recorded(*instance);
   const int64_t deadline = clock::deadline_after_ms(kDestroyLimitMs);
-  while (instance->running()) {
+  while (!instance->retire()) {
     if (clock::now_ns() >= deadline) {
       base::fail(ACL_ERROR_RT_MODEL_RUNNING,
                  name_of(*instance) + " still runs; synchronize the stream that runs it first");
@@ -229,13 +229,13 @@ aclError art_emu_aclmdlRIUnbindStream(aclmdlRI modelRI, aclrtStream stream) {
     const auto found = core::stream_behind(stream);
     if (!found) base::fail(ACL_ERROR_RT_PARAM_INVALID, "the default stream is never bound");
     const auto instance = core::instance_of_current(modelRI);
-    if (instance->running()) {
-      base::fail(ACL_ERROR_RT_MODEL_RUNNING,
-                 name_of(*instance) + " still runs; synchronize the stream that runs it first");
-    }
     std::vector<base::Ref<core::Record>> removed;
     {
       const std::lock_guard lock(core::recording_mutex());
+      if (instance->running()) {
+        base::fail(ACL_ERROR_RT_MODEL_RUNNING,
+                   name_of(*instance) + " still runs; synchronize the stream that runs it first");
+      }
       removed = instance->remove_part(part_bound_to(*instance, *found));
     }
     for (const auto& record : removed) base::handles().remove<core::Record>(record->handle());

@@ -217,6 +217,13 @@ bool Executor::has_items(HostQueue& queue) {
   return found;
 }
 
+bool Executor::take_item(HostQueue& queue, HostItem& item) {
+  if (queue.items.empty()) return false;
+  item = std::move(queue.items.front());
+  queue.items.pop_front();
+  return true;
+}
+
 void Executor::run_detached(HostItem& item) {
   try {
     item.detached();

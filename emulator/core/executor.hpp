@@ -64,10 +64,12 @@ class Executor {
   // Asks the watches in progress whether they are ready. To be called without any lock by who has
   // changed what may be watched in this process; a thread of its own looks for other changes.
   void poll_watches();
-  // Says which track makes the stream's tasks; null: none.
+  // Says which track makes the stream's tasks; null: none, once the one that plays has ended.
   void set_track(StreamState& stream, Track* track);
   // Ends the replay of the graph that is under way with this failure.
   void abort(Graph& graph, Outcome outcome);
+  // The graph is not played any more: every replay of it ends with this failure.
+  void retire(Graph& graph, Outcome outcome);
 
   // Gives a task its duration, when time is modelled.
   virtual void model_time(Task& task, const Load& load);
@@ -102,6 +104,8 @@ class Executor {
   static Outcome execute(const StreamState& stream, Task& task);
   // Runs a client's function whose stream went on already.
   static void run_detached(HostItem& item);
+  // Takes the first item out, with the lock held; false when there is none.
+  static bool take_item(HostQueue& queue, HostItem& item);
 
   // With the lock held: whether the stream's watch may be asked; what the stream ran before it is
   // done.

@@ -50,6 +50,7 @@ struct Graph : base::Counted {
   uint32_t playing = 0;                              // tracks
   std::deque<StreamState*> takers;                   // replays; the first one runs
   Outcome failure;                                   // first one of this run
+  Outcome retired;  // its instance ended: why replays of it fail, those that wait as well
 };
 
 struct Issued {

@@ -336,7 +336,15 @@ base::Code ModelInstance::play(Part& part, size_t first, size_t last) {
   return 0;
 }
 
+// With the lock held.
+void ModelInstance::check_open() const {
+  if (!closed) return;
+  base::fail(ACL_ERROR_RT_INVALID_HANDLE,
+             "model instance " + std::to_string(id_) + " was destroyed by another thread");
+}
+
 base::Ref<GraphRun> ModelInstance::new_run() {
+  check_open();
   base::Ref<GraphRun> run(new Run(*this));
   run->issued.reserve(graph_->externals.size());
   return run;
@@ -358,6 +366,7 @@ void ModelInstance::execute(int32_t timeout_ms) {
   bool made = false;
   {
     const std::lock_guard lock(recording_mutex());
+    check_open();
     made = !own_stream_;
     if (made) own_stream_ = Stream::create(context_, 0, 0);
     stream = own_stream_;
@@ -381,11 +390,18 @@ void ModelInstance::swap_bodies(TaskGroup& group, std::vector<TaskBody>& bodies)
 
 // ---- ends
 
+bool ModelInstance::retire() {
+  const std::lock_guard lock(recording_mutex());
+  closed = closed || !running();
+  return closed;
+}
+
 void ModelInstance::close() {
   std::vector<base::Ref<Stream>> ended;
   std::vector<base::Ref<Condition>> gone;
   {
     const std::lock_guard lock(recording_mutex());
+    closed = true;
     release_sources();
     std::erase(all_instances(), this);
     for (const auto& part : parts) {
@@ -401,6 +417,8 @@ void ModelInstance::close() {
       branch->close();
     }
   }
+  executor().retire(*graph_, {ACL_ERROR_RT_MODEL_ABORT_NORMAL,
+                              "model instance " + std::to_string(id_) + " was ended"});
   for (const auto& stream : ended) {
     base::handles().remove<Stream>(stream->handle());
     stream->shut_down(false);
@@ -452,7 +470,6 @@ void close_instances(const Context& context) {
   for (const auto& instance : mine) {
     base::handles().remove<ModelInstance>(instance->handle());
     drop_capture(*instance);
-    instance->abort();
     instance->close();
   }
 }

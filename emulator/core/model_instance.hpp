@@ -114,6 +114,7 @@ class ModelInstance : public base::Object {
   // ---- with recording_mutex() held
   State state = State::kOpen;
   bool end_task = false;
+  bool closed = false;  // takes no replay any more
   std::string name;
   std::unique_ptr<Capture> capture;  // while it is captured
   std::vector<std::pair<void (*)(void*), void*>> on_destroy;
@@ -141,6 +142,8 @@ class ModelInstance : public base::Object {
   void execute(int32_t timeout_ms);
   // Ends the replay under way with 507023.
   void abort();
+  // From now on it is not run; false when it runs.
+  bool retire();
   // Ends its streams; dead handles for what it gave out.
   void close();
   std::string json(bool verbose) const;
@@ -155,6 +158,7 @@ class ModelInstance : public base::Object {
   void compile_defaults(Part& part);
   void compile_branch(Part& part, Record& record);
   base::Code play(Part& part, size_t first, size_t last);
+  void check_open() const;
   base::Ref<GraphRun> new_run();
 
   const base::Ref<Context> context_;

@@ -54,6 +54,14 @@ void Scheduler::issue(GraphRun& run) {
 
 bool Scheduler::begin_replay(StreamState& stream, int64_t now_ns) {
   Graph& graph = graph_of(stream);
+  if (graph.retired.code != 0) {
+    auto& run = static_cast<GraphRun&>(*stream.current().extra);
+    effects_.released.emplace_back(&run);
+    abandon(run, now_ns);
+    leave_with(stream, graph.retired, now_ns);
+    unsettled_.push_back(&stream);
+    return false;
+  }
   const bool any = std::any_of(graph.tracks.begin(), graph.tracks.end(),
                                [](const Track* track) { return track->head; });
   if (!any) {
@@ -120,21 +128,25 @@ void Scheduler::end_track(StreamState& stream, int64_t now_ns) {
   Track& track = *stream.track;
   if (!track.playing) return;
   track.playing = false;
-  if (--track.graph->playing == 0) end_replay(*track.graph, now_ns);
+  Graph& graph = *track.graph;
+  if (graph.retired.code != 0) stream.track = nullptr;
+  if (--graph.playing == 0) end_replay(graph, now_ns);
 }
 
 void Scheduler::end_replay(Graph& graph, int64_t now_ns) {
   StreamState& taker = *graph.takers.front();
-  graph.takers.pop_front();
   auto& run = static_cast<GraphRun&>(*taker.current().extra);
   effects_.released.emplace_back(&run);  // the graph may go with it
   abandon(run, now_ns);
   taker.phase = Phase::kIdle;
   Outcome failure = std::exchange(graph.failure, {});
-  if (failure.code != 0) fail(taker, std::move(failure), now_ns);
-  leave(taker);
+  leave_with(taker, std::move(failure), now_ns);
+  graph.takers.pop_front();  // first until here: a failure may drop those behind it
   unsettled_.push_back(&taker);
-  if (!graph.takers.empty()) play(graph);
+  if (graph.takers.empty()) return;
+  if (graph.retired.code == 0) return play(graph);
+  graph.failure = graph.retired;
+  end_replay(graph, now_ns);
 }
 
 // What a run issued and did not come to counts as done, as for any dropped task.
@@ -170,6 +182,11 @@ void Scheduler::abort(Graph& graph, Outcome outcome, int64_t now_ns) {
   if (graph.failure.code == 0) graph.failure = std::move(outcome);
   leave_replay(*graph.takers.front(), now_ns);
   settle(now_ns);
+}
+
+void Scheduler::retire(Graph& graph, Outcome outcome, int64_t now_ns) {
+  graph.retired = outcome;
+  abort(graph, std::move(outcome), now_ns);
 }
 
 // A track's stream that can go on, else one that is held up.
@@ -225,8 +242,7 @@ void Scheduler::end_watch(const Watched& watched, int64_t now_ns) {
   StreamState& stream = **found;
   watching_.erase(found);
   unpark(stream);
-  if (watched.watch->failure.code != 0) fail(stream, std::move(watched.watch->failure), now_ns);
-  leave(stream);
+  leave_with(stream, std::move(watched.watch->failure), now_ns);
   unsettled_.push_back(&stream);
   settle(now_ns);
 }

@@ -193,6 +193,15 @@ void Scheduler::leave(StreamState& stream) {
   tell_waiters(stream);
 }
 
+// The head task is over, with a failure or none. It is out of the queue before the failure drops
+// what is queued, and counts as finished after the failure is known.
+void Scheduler::leave_with(StreamState& stream, Outcome outcome, int64_t now_ns) {
+  stream.queue.pop();
+  if (outcome.code != 0) fail(stream, std::move(outcome), now_ns);
+  finish(stream);
+  tell_waiters(stream);
+}
+
 void Scheduler::settle(int64_t now_ns) {
   while (!unsettled_.empty()) {
     StreamState* stream = unsettled_.back();
@@ -314,12 +323,11 @@ void Scheduler::expire(int64_t now_ns) {
     effects_.failures.push_back(
         {stream.device, stream.id, task.id, task.thread_id, ACL_ERROR_RT_WAIT_TIMEOUT});
     const int64_t limit_ms = task.timeout_ns / 1'000'000;
-    fail(stream,
-         {ACL_ERROR_RT_WAIT_TIMEOUT, std::string("the wait of ") + task.name + " ran out after " +
-                                         std::to_string(limit_ms) +
-                                         " ms: what it waits for did not come in this time"},
-         now_ns);
-    leave(stream);
+    leave_with(stream,
+               {ACL_ERROR_RT_WAIT_TIMEOUT, std::string("the wait of ") + task.name +
+                                               " ran out after " + std::to_string(limit_ms) +
+                                               " ms: what it waits for did not come in this time"},
+               now_ns);
     unsettled_.push_back(&stream);
   }
   settle(now_ns);

@@ -180,8 +180,9 @@ class Scheduler {
   size_t watching() const { return watching_.size(); }
   bool awaits_others() const;  // other processes
   void end_watch(const Watched& watched, int64_t now_ns);
-  // Ends the replay of the graph that is under way with a failure.
+  // Ends the replay of the graph that is under way with a failure; retire: all, now and later.
   void abort(Graph& graph, Outcome outcome, int64_t now_ns);
+  void retire(Graph& graph, Outcome outcome, int64_t now_ns);
 
   // Number of take() calls that would succeed.
   uint32_t runnable() const { return runnable_; }
@@ -202,6 +203,7 @@ class Scheduler {
   void limit_wait(StreamState& stream, int64_t now_ns);
   void unpark(StreamState& stream);
   void leave(StreamState& stream);
+  void leave_with(StreamState& stream, Outcome outcome, int64_t now_ns);
   void open(Gate& gate, int64_t now_ns);
   void mark_recorded(const StreamState& stream, const Task& task, int64_t now_ns);
   void leave_wait(Task& task);

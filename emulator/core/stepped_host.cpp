@@ -193,24 +193,20 @@ size_t SteppedExecutor::serve(HostQueue& queue, int64_t deadline_ns) {
     HostThread& thread = self();
     if (thread.depth == 0) thread.owned = true;
   }
-  wait([&] { return !queue.items.empty() || queue.closed; }, deadline_ns, 0);
+  HostItem item;
   size_t pending = 0;
-  {
+  while (pending == 0) {
+    const bool arrived = wait([&] { return !queue.items.empty() || queue.closed; }, deadline_ns, 0);
     const Section section(*this);
     pending = queue.items.size();
+    if (!take_item(queue, item) && (!arrived || queue.closed)) return 0;
   }
   // One by one: a stream that is dropped meanwhile takes its item out.
-  for (size_t done = 0; done < pending; ++done) {
-    HostItem item;
-    {
-      const Section section(*this);
-      if (queue.items.empty()) return done;
-      item = std::move(queue.items.front());
-      queue.items.pop_front();
-    }
+  for (size_t done = 1;; ++done) {
     run_item(std::move(item));
+    const Section section(*this);
+    if (done == pending || !take_item(queue, item)) return done;
   }
-  return pending;
 }
 
 // ---- the ticker

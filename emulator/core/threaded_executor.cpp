@@ -404,25 +404,21 @@ void ThreadedExecutor::run_item(HostItem item) {
 }
 
 size_t ThreadedExecutor::serve(HostQueue& queue, int64_t deadline_ns) {
+  HostItem item;
   size_t pending = 0;
   {
     Section section(*this);
     queue.arrived.wait_until(section.lock(), deadline_ns,
                              [&] { return !queue.items.empty() || queue.closed; });
     pending = queue.items.size();
+    if (!take_item(queue, item)) return 0;
   }
   // One by one: a stream that is dropped meanwhile takes its item out.
-  for (size_t done = 0; done < pending; ++done) {
-    HostItem item;
-    {
-      const Section section(*this);
-      if (queue.items.empty()) return done;
-      item = std::move(queue.items.front());
-      queue.items.pop_front();
-    }
+  for (size_t done = 1;; ++done) {
     run_item(std::move(item));
+    const Section section(*this);
+    if (done == pending || !take_item(queue, item)) return done;
   }
-  return pending;
 }
 
 // ---- process exit

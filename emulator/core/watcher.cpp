@@ -20,12 +20,21 @@ constexpr int64_t kWatchNs = 20'000;
 }  // namespace
 
 void Executor::set_track(StreamState& stream, Track* track) {
-  with_scheduler([&](Scheduler&, int64_t) { stream.track = track; });
+  with_scheduler([&](Scheduler&, int64_t) {
+    // A track that plays stays: without it nobody would learn that it ended.
+    if (track != nullptr || stream.track == nullptr || !stream.track->playing) stream.track = track;
+  });
 }
 
 void Executor::abort(Graph& graph, Outcome outcome) {
   with_scheduler([&](Scheduler& scheduler, int64_t now_ns) {
     scheduler.abort(graph, std::move(outcome), now_ns);
+  });
+}
+
+void Executor::retire(Graph& graph, Outcome outcome) {
+  with_scheduler([&](Scheduler& scheduler, int64_t now_ns) {
+    scheduler.retire(graph, std::move(outcome), now_ns);
   });
 }
 

@@ -261,4 +261,22 @@ TEST(stream_entries_attributes) {
   CHECK_EQ(art_emu_aclrtSetStreamFailureMode(stream.handle, ACL_CONTINUE_ON_FAILURE), 207000);
 }
 
+// The thread for host functions finds that an abort was faster: it waits for the next function.
+TEST(host_functions_go_on_after_aborts) {
+  const Device device;
+  const OwnStream aborted;
+  const OwnStream other;
+  const auto nothing = [](void*) {};
+  for (int i = 0; i < 50'000; ++i) {
+    for (int j = 0; j < 3; ++j) {
+      CHECK_EQ(art_emu_aclrtLaunchHostFunc(aborted.handle, nothing, nullptr), 0);
+    }
+    CHECK_EQ(art_emu_aclrtStreamAbort(aborted.handle), 0);
+    CHECK_EQ(art_emu_aclrtLaunchHostFunc(other.handle, nothing, nullptr), 0);
+    const aclError code = art_emu_aclrtSynchronizeStreamWithTimeout(other.handle, 5000);
+    CHECK_EQ(code, 0);
+    if (code != 0) return;
+  }
+}
+
 }  // namespace

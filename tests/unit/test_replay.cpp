@@ -197,6 +197,45 @@ TEST(replay_dropped_and_aborted) {
   CHECK((m.log == std::vector<int>{1, 1}));
 }
 
+TEST(replay_that_is_aborted_stops_its_context) {
+  Machine m;
+  m.domain->stop_on_failure = true;
+  auto level = base::make_ref<EventState>(WaitRule::kLevel);
+  m.graph->inner.push_back(level);
+  m.event(m.track(), level, TaskKind::kWait);
+  StreamState& s = m.stream();
+  StreamState& other = m.stream();
+  for (StreamState* each : {&s, &other, &s}) m.replay(*each);
+  m.scheduler.abort(*m.graph, {507023, "aborted"}, m.now);
+  CHECK(m.idle(s));
+  CHECK(m.idle(other));
+  CHECK(m.domain->error == 507023);
+  CHECK(m.graph->takers.empty());
+}
+
+// Whatever plays or waits for its turn when the instance ends, and what is queued behind.
+TEST(replay_of_a_retired_graph_fails) {
+  Machine m;
+  Track& track = m.track();
+  m.body(track, 1);
+  StreamState& s = m.stream();
+  StreamState& other = m.stream();
+  for (StreamState* each : {&s, &other, &s}) m.replay(*each);
+  StreamState* running = m.scheduler.take();
+  CHECK(running == track.lane);
+  m.scheduler.retire(*m.graph, {507023, "ended"}, m.now);
+  CHECK(!m.idle(s));
+  m.scheduler.complete(*running, {}, m.now);
+  CHECK(m.idle(s));
+  CHECK(m.idle(other));
+  CHECK(s.error.load() == 507023);
+  CHECK(other.error.load() == 507023);
+  CHECK(track.lane->track == nullptr);
+  m.replay(other);
+  CHECK(m.idle(other));
+  CHECK(m.run() == 0);
+}
+
 TEST(replay_issues_outside_records_when_submitted) {
   Machine m;
   auto outside = base::make_ref<EventState>(WaitRule::kEx);
@@ -270,6 +309,26 @@ TEST(watch_ends_expires_and_is_dropped) {
   submit(0);
   m.scheduler.drop(s, m.now);
   CHECK(m.idle(s));
+  CHECK(m.scheduler.watching() == 0);
+}
+
+TEST(wait_that_expires_stops_its_context) {
+  Machine m;
+  m.domain->stop_on_failure = true;
+  StreamState& s = m.stream();
+  for (int i = 0; i < 2; ++i) {
+    Task task;
+    task.kind = TaskKind::kWatch;
+    task.name = "watch";
+    task.timeout_ns = 50;
+    task.extra = base::make_ref<Flag>();
+    CHECK(m.scheduler.submit(s, task, m.now) == Admission::kAccepted);
+  }
+  m.scheduler.expire(m.now + 50);
+  CHECK(m.idle(s));
+  CHECK(s.queue.empty());
+  CHECK(s.finished.load() == 2);
+  CHECK(m.domain->error == ACL_ERROR_RT_WAIT_TIMEOUT);
   CHECK(m.scheduler.watching() == 0);
 }
 
