@@ -8,6 +8,7 @@
 #include "core/chip.hpp"
 #include "core/context.hpp"
 #include "core/runtime.hpp"
+#include "core/state_callback.hpp"
 #include "core/stream.hpp"
 #include "gen/prototypes.h"
 
@@ -66,6 +67,22 @@ aclError art_emu_aclrtLaunchCallback(aclrtCallback fn, void* userData,
     core::launch_callback(
         *core::in_current_context(found), body_of(fn, userData),
         type == ACL_CALLBACK_BLOCK ? core::Blocking::kStreamWaits : core::Blocking::kStreamGoesOn);
+  });
+}
+
+aclError art_emu_aclrtRegStreamStateCallback(const char* regName, aclrtStreamStateCallback callback,
+                                            void* args) {
+  return call<ApiId::aclrtRegStreamStateCallback>([&] {
+    check_not_null(regName, "regName");
+    core::watch_streams(regName, callback, args);
+  });
+}
+
+aclError art_emu_aclrtRegDeviceStateCallback(const char* regName, aclrtDeviceStateCallback callback,
+                                            void* args) {
+  return call<ApiId::aclrtRegDeviceStateCallback>([&] {
+    check_not_null(regName, "regName");
+    core::watch_devices(regName, callback, args);
   });
 }
 

@@ -5,6 +5,7 @@
 
 #include "abi/boundary.hpp"
 #include "core/runtime.hpp"
+#include "core/state_callback.hpp"
 #include "core/stream.hpp"
 #include "core/thread_state.hpp"
 #include "gen/prototypes.h"
@@ -17,7 +18,10 @@ extern "C" {
 aclError art_emu_aclrtCreateContext(aclrtContext* context, int32_t deviceId) {
   return call<ApiId::aclrtCreateContext>([&] {
     check_not_null(context, "context");
-    const auto made = core::Context::create(core::runtime().device(deviceId), false);
+    core::Device& device = core::runtime().device(deviceId);
+    core::tell_opening(device);
+    const auto made = core::Context::create(device, false);
+    if (const auto main = made->default_stream()) core::tell_created(*main);
     core::thread_state().set_explicit(made);
     *context = made->handle();
   });

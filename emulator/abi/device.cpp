@@ -5,6 +5,7 @@
 #include "base/config.hpp"
 #include "core/context.hpp"
 #include "core/runtime.hpp"
+#include "core/state_callback.hpp"
 #include "core/thread_state.hpp"
 #include "gen/prototypes.h"
 #include "memory/memory.hpp"
@@ -66,6 +67,7 @@ aclError art_emu_aclrtSetDevice(int32_t deviceId) {
     core::Device& device = core::runtime().device(deviceId);
     device.retain_primary();
     core::thread_state().set_device(device.index());
+    core::tell_device(device, ACL_RT_DEVICE_STATE_SET_POST);
   });
 }
 

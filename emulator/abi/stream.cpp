@@ -11,6 +11,7 @@
 #include "core/mem_pool.hpp"
 #include "core/model_instance.hpp"
 #include "core/runtime.hpp"
+#include "core/state_callback.hpp"
 #include "gen/prototypes.h"
 
 using namespace ascendrt;       // NOLINT(google-build-using-namespace)
@@ -75,6 +76,12 @@ void synchronize(aclrtStream handle, int32_t timeout_ms) {
   core::trim_pools();
 }
 
+void create(aclrtStream* handle, uint32_t priority, uint32_t flags) {
+  const auto stream = core::Stream::create(core::current_context(), priority, flags);
+  *handle = stream->handle();
+  core::tell_created(*stream);
+}
+
 void destroy(aclrtStream handle, bool wait) {
   check_not_null(handle, "stream");
   const auto stream = core::stream_behind(handle);
@@ -90,7 +97,8 @@ void destroy(aclrtStream handle, bool wait) {
                "stream " + std::to_string(stream->id()) +
                    " belongs to a model instance; unbind it or destroy the instance first");
   }
-  // Another thread may have been faster.
+  core::tell_ending(*stream);
+  // Another thread, or a callback, may have been faster.
   if (!base::handles().remove<core::Stream>(handle)) {
     base::fail(ACL_ERROR_RT_INVALID_HANDLE, "the stream is being destroyed by another thread");
   }
@@ -224,7 +232,7 @@ extern "C" {
 aclError art_emu_aclrtCreateStream(aclrtStream* stream) {
   return call<ApiId::aclrtCreateStream>([&] {
     check_not_null(stream, "stream");
-    *stream = core::Stream::create(core::current_context(), kGreatestPriority, 0)->handle();
+    create(stream, kGreatestPriority, 0);
   });
 }
 
@@ -236,7 +244,7 @@ aclError art_emu_aclrtCreateStreamWithConfig(aclrtStream* stream, uint32_t prior
     check_flags(flags);
     // The runtime takes a signed number: what is negative there is the greatest priority.
     const uint32_t wanted = priority > INT32_MAX ? kGreatestPriority : priority;
-    *stream = core::Stream::create(core::current_context(), wanted, flags)->handle();
+    create(stream, wanted, flags);
   });
 }
 

@@ -10,6 +10,7 @@
 #include "core/device.hpp"
 #include "core/model_instance.hpp"
 #include "core/runtime.hpp"
+#include "core/state_callback.hpp"
 #include "core/stream.hpp"
 #include "core/thread_state.hpp"
 #include "gen/abi.h"
@@ -108,6 +109,7 @@ void Context::destroy() {
     }
     state_ = State::kTearingDown;
   }
+  tell_ending(*this);
   tear_down(true);
   const std::lock_guard lock(mutex_);
   if (threads_ == 0) base::handles().remove<Context>(handle());

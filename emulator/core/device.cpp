@@ -5,6 +5,8 @@
 
 #include "base/error.hpp"
 #include "core/context.hpp"
+#include "core/state_callback.hpp"
+#include "core/stream.hpp"
 #include "gen/abi.h"
 
 namespace ascendrt::core {
@@ -23,41 +25,63 @@ Device::Device(int32_t index, const gen::Soc& soc) : index_(index), soc_(soc) {}
 Device::~Device() = default;
 
 base::Ref<Context> Device::retain_primary() {
-  const std::lock_guard lock(change_);
-  if (references() == 0) {
-    if (!kept_) {
+  if (references() == 0) tell_opening(*this);
+  bool made = false;
+  {
+    const std::lock_guard lock(change_);
+    made = references() == 0;
+    if (made && !kept_) {
       kept_ = Context::create(*this, true);
-    } else {
+    } else if (made) {
       kept_->revive();
     }
+    const std::lock_guard state(mutex_);
+    ++references_;
+    active_.store(kept_.get(), std::memory_order_release);
   }
-  const std::lock_guard state(mutex_);
-  ++references_;
-  active_.store(kept_.get(), std::memory_order_release);
+  const auto main = made ? kept_->default_stream() : nullptr;
+  if (main) tell_created(*main);
   return kept_;
 }
 
+// Before the last reference goes, while all can still be used: without a lock, so that a callback
+// may set the device again, which the caller then finds.
+void Device::tell_last_release(uint32_t last) const {
+  const auto context = references() <= last ? primary() : nullptr;
+  if (!context) return;
+  tell_ending(*context,
+              [](const Device& device) { tell_device(device, ACL_RT_DEVICE_STATE_RESET_PRE); });
+}
+
 bool Device::release_primary() {
-  const std::lock_guard lock(change_);
+  tell_last_release(1);
   {
-    const std::lock_guard state(mutex_);
-    if (references_ == 0) refuse_no_reference(index_);
-    if (--references_ > 0) return false;
-    active_.store(nullptr, std::memory_order_release);
+    const std::lock_guard lock(change_);
+    {
+      const std::lock_guard state(mutex_);
+      if (references_ == 0) refuse_no_reference(index_);
+      if (--references_ > 0) return false;
+      active_.store(nullptr, std::memory_order_release);
+    }
+    kept_->tear_down(false);
   }
-  kept_->tear_down(false);
+  tell_device(*this, ACL_RT_DEVICE_STATE_RESET_POST);
   return true;
 }
 
 void Device::release_primary_forced() {
-  const std::lock_guard lock(change_);
+  tell_last_release(UINT32_MAX);
   {
-    const std::lock_guard state(mutex_);
-    if (references_ == 0) refuse_no_reference(index_);
-    references_ = 0;
-    active_.store(nullptr, std::memory_order_release);
+    const std::lock_guard lock(change_);
+    {
+      const std::lock_guard state(mutex_);
+      if (references_ == 0) refuse_no_reference(index_);
+      references_ = 0;
+      active_.store(nullptr, std::memory_order_release);
+    }
+    kept_->tear_down(false);
   }
-  kept_->tear_down(false);
+  tell_device(*this, ACL_RT_DEVICE_STATE_RESET_POST);
 }
 
 uint32_t Device::references() const {

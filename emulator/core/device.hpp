@@ -42,6 +42,9 @@ class Device {
   std::array<std::atomic<uint32_t>, 2> core_limits{kAllCores, kAllCores};
 
  private:
+  // Tells that streams and the device end, when no more than so many references are left.
+  void tell_last_release(uint32_t last) const;
+
   const int32_t index_;
   const gen::Soc& soc_;
   // change_ serialises making, reviving and tearing down, which wait for streams; mutex_ guards the

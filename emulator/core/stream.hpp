@@ -96,6 +96,7 @@ class Stream : public base::Object {
   std::atomic<uint32_t> overflow_switch{0};
   std::atomic<uint32_t> custom_tag{0};
   std::atomic<uint32_t> cache_op_info{0};
+  std::atomic<bool> announced{false};  // see state_callback.hpp
   // Most cores of a kind for threads that use this stream's limits; UINT32_MAX: no limit of its
   // own.
   std::array<std::atomic<uint32_t>, 2> core_limits{UINT32_MAX, UINT32_MAX};
