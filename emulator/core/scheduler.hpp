@@ -169,8 +169,7 @@ class Scheduler {
 
   void set_priority(StreamState& stream, uint32_t priority);
 
-  // The watches in progress. What became ready is ended; a stream that went on meanwhile is left
-  // alone.
+  // The watches in progress. What became ready is ended; a stream that went on is left alone.
   struct Watched {
     StreamState* stream = nullptr;
     uint64_t serial = 0;  // of the stream
