@@ -185,12 +185,13 @@ def test_the_host_is_not_used_up() -> None:
     assert "host memory" in out and "ASCENDRT_HBM_SIZE" in out
 
 
-def test_a_large_sparse_device_on_any_host() -> None:
+def test_a_large_sparse_device_on_any_host(machine: str) -> None:
     code, out, errors = run(
         """
         held = [malloc(1 << 28) for _ in range(260)]
         print([status for status, _ in held].count(0), free_bytes() >> 20)
         """,
+        ASCENDRT_MACHINE=machine,
         ASCENDRT_HBM_SIZE="64G",
     )
     assert code == 0, errors
