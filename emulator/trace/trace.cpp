@@ -1,5 +1,6 @@
 #include "trace/trace.hpp"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -134,8 +135,15 @@ std::string header_of(const probe::RunFacts& facts, const Names& names) {
   return text;
 }
 
+// A device, pipe or folder of that name: a rename would replace it by a file.
+bool is_taken(const std::string& path) {
+  struct stat found = {};
+  return stat(path.c_str(), &found) == 0 && !S_ISREG(found.st_mode);
+}
+
 // Whole or not at all: the file gets its name when it is complete.
 bool File::put(const std::string& header, const std::vector<Row>& rows) const {
+  if (is_taken(path_)) return false;
   const std::string partial = path_ + ".part" + std::to_string(getpid());
   bool good = false;
   {
@@ -166,8 +174,10 @@ void File::write(const probe::RunFacts& facts) {
            std::tie(b.start_ns, b.process, b.thread, b.text);
   });
   if (!put(header_of(facts, names), rows)) {
-    base::warn_once("trace.write", "cannot write the trace to '" + path_ +
-                                       "' (ASCENDRT_TRACE); is the folder there and writable?");
+    base::warn_once("trace.write",
+                    "cannot write the trace to '" + path_ +
+                        "' (ASCENDRT_TRACE); is the folder there and writable, and the "
+                        "name not that of a device, pipe or folder?");
   }
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import re
 from pathlib import Path
@@ -108,3 +109,20 @@ def test_a_trace_needs_the_clock(tmp_path: Path, player: Path) -> None:
         player, text="stream 0\n", ASCENDRT_TRACE=str(path), ASCENDRT_CLOCK="real"
     )  # which says why on stderr
     assert not path.exists()
+
+
+@pytest.mark.parametrize("kind", ["pipe", "folder", "link to a pipe"])
+def test_only_files_are_replaced(tmp_path: Path, player: Path, kind: str) -> None:
+    taken = tmp_path / "taken"
+    if kind == "folder":
+        taken.mkdir()
+    else:
+        os.mkfifo(taken)
+    path = taken
+    if kind.startswith("link"):
+        path = tmp_path / "link"
+        path.symlink_to(taken)
+    before = (path.lstat().st_mode, path.lstat().st_ino)
+    modelled.run(player, text="stream 0\n", ASCENDRT_TRACE=str(path))
+    assert (path.lstat().st_mode, path.lstat().st_ino) == before
+    assert {file.name for file in tmp_path.iterdir()} <= {"taken", "link"}
