@@ -69,7 +69,8 @@ Runtime::Runtime() {
     visible_.push_back(index);
   }
   read_visible_devices();
-  CostModel(*soc_, read_time_settings().timing);  // raises what is wrong in them
+  [[maybe_unused]] const CostModel checked(*soc_,
+                                           read_time_settings().timing);  // raises what is wrong
   memory::configure(static_cast<uint32_t>(count), static_cast<uint64_t>(soc_->memory_bytes));
 }
 

@@ -191,7 +191,9 @@ void Virtual::release(void* address) {
 void Virtual::check_place(uint64_t start, const base::Ref<Physical>& memory) const {
   const uint64_t bytes = whole_granules(memory->bytes());
   auto range = reserved_.upper_bound(start);
-  if (range == reserved_.begin() || start - (--range)->first >= range->second ||
+  const bool above_one = range != reserved_.begin();
+  if (above_one) --range;
+  if (!above_one || start - range->first >= range->second ||
       bytes > range->second - (start - range->first)) {
     refuse("the " + size_text(bytes) + " from " + address_text(reinterpret_cast<void*>(start)) +
            " on are not within reserved addresses; reserve them with aclrtReserveMemAddress");

@@ -7,7 +7,6 @@
 #include <memory>
 #include <random>
 #include <string_view>
-#include <thread>
 #include <vector>
 
 #include "clock/clock.hpp"
@@ -248,18 +247,18 @@ TEST(memory_ledger_asks_and_is_answered) {
   const Machine machine("ask");
   Ledger mine(machine.name);
   CHECK(mine.charge(0, Pages::kHuge, 10, 1000));
-  Worker worker([&] {
-    auto* theirs = new Ledger(machine.name);
-    if (!theirs->charge(0, Pages::kHuge, 500, 1000)) _exit(1);
-    std::thread([theirs] {
-      while (true) {
-        if (const auto question = theirs->wait_for_question()) {
-          theirs->release(0, Pages::kHuge, 300);
-          theirs->answer(*question, {{0, 50}});
-        }
-      }
-    }).detach();
-  });
+  Ledger* theirs = nullptr;  // of the child
+  Worker worker(
+      [&] {
+        theirs = new Ledger(machine.name);
+        if (!theirs->charge(0, Pages::kHuge, 500, 1000)) _exit(1);
+      },
+      [&] {
+        const auto question = theirs->wait_for_question();
+        if (!question) return;
+        theirs->release(0, Pages::kHuge, 300);
+        theirs->answer(*question, {{0, 50}});
+      });
   CHECK_EQ(mine.used(0).total(), uint64_t{510});
   mine.ask_others(0);
   // The asker waits for a bounded time only; on a busy machine the answer may come after it.
