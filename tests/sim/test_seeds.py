@@ -25,6 +25,8 @@ def orders(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def answer(program: Path, kind: str, seed: int) -> int:
     environ = {
         "ASCENDRT_CLOCK": "virtual",
+        # Longer than a busy machine keeps the program's one thread from running.
+        "ASCENDRT_HOST_GRACE_MS": "2000",
         "ASCENDRT_MACHINE": "private",
         "ASCENDRT_SCHED_SEED": str(seed),
         "ASCENDRT_TIMING": TIMING,
