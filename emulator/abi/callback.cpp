@@ -71,7 +71,7 @@ aclError art_emu_aclrtLaunchCallback(aclrtCallback fn, void* userData,
 }
 
 aclError art_emu_aclrtRegStreamStateCallback(const char* regName, aclrtStreamStateCallback callback,
-                                            void* args) {
+                                             void* args) {
   return call<ApiId::aclrtRegStreamStateCallback>([&] {
     check_not_null(regName, "regName");
     core::watch_streams(regName, callback, args);
@@ -79,7 +79,7 @@ aclError art_emu_aclrtRegStreamStateCallback(const char* regName, aclrtStreamSta
 }
 
 aclError art_emu_aclrtRegDeviceStateCallback(const char* regName, aclrtDeviceStateCallback callback,
-                                            void* args) {
+                                             void* args) {
   return call<ApiId::aclrtRegDeviceStateCallback>([&] {
     check_not_null(regName, "regName");
     core::watch_devices(regName, callback, args);
