@@ -27,6 +27,7 @@ class Claim:
     field: str
     bar: str
     measured: float
+    short: str = ""  # why the last figure misses the bar; empty when it holds
 
     def holds(self, value: float) -> bool:
         relation, _, limit = self.bar.partition(" ")

@@ -8,7 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+
+#include "measure.h"
 
 #define FUNCTIONS(X)                               \
   X(aclInit, (const char*))                        \
@@ -22,24 +23,6 @@ FUNCTIONS(DECLARE)
 
 enum { kRounds = 41, kCopies = 4 };
 static const char* const kNames[kCopies] = {"memcpy", "h2d", "d2h", "d2d"};
-
-static double now_ns(void) {
-  struct timespec time;
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return (double)time.tv_sec * 1e9 + (double)time.tv_nsec;
-}
-
-static int order(const void* a, const void* b) {
-  const double x = *(const double*)a;
-  const double y = *(const double*)b;
-  return (x > y) - (x < y);
-}
-
-static void check(int code, const char* what) {
-  if (code == 0) return;
-  fprintf(stderr, "%s gave %d\n", what, code);
-  exit(1);
-}
 
 struct Buffers {
   size_t bytes;

@@ -9,27 +9,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+
+#include "measure.h"
 
 enum { kRounds = 41 };
-
-static double now_ns(void) {
-  struct timespec time;
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return (double)time.tv_sec * 1e9 + (double)time.tv_nsec;
-}
-
-static int order(const void* a, const void* b) {
-  const double x = *(const double*)a;
-  const double y = *(const double*)b;
-  return (x > y) - (x < y);
-}
-
-static void check(int code, const char* what) {
-  if (code == 0) return;
-  fprintf(stderr, "%s gave %d\n", what, code);
-  exit(1);
-}
 
 // One round of `count` steps; gives the value that the byte has to have after it.
 typedef int (*Round)(int count);

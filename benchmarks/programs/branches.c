@@ -8,16 +8,7 @@
 #include <stdlib.h>
 
 #include "acl/acl.h"
-
-#define CHECK(call)                                                        \
-  do {                                                                     \
-    const aclError code = (call);                                          \
-    if (code != ACL_SUCCESS) {                                             \
-      const char* text = aclGetRecentErrMsg();                             \
-      fprintf(stderr, "%s: %d\n%s\n", #call, (int)code, text ? text : ""); \
-      exit(1);                                                             \
-    }                                                                      \
-  } while (0)
+#include "check.h"
 
 enum { kMost = 8 };
 

@@ -10,16 +10,7 @@
 #include <string.h>
 
 #include "acl/acl.h"
-
-#define CHECK(call)                                                        \
-  do {                                                                     \
-    const aclError code = (call);                                          \
-    if (code != ACL_SUCCESS) {                                             \
-      const char* text = aclGetRecentErrMsg();                             \
-      fprintf(stderr, "%s: %d\n%s\n", #call, (int)code, text ? text : ""); \
-      exit(1);                                                             \
-    }                                                                      \
-  } while (0)
+#include "check.h"
 
 enum { kBytes = 64 * 1024, kRounds = 8, kParts = 4, kPart = kBytes / kParts };
 

@@ -252,18 +252,8 @@ void select_as(const TensorView& condition, const TensorView& a, const TensorVie
 
 void select(const TensorView& condition, const TensorView& a, const TensorView& b,
             const TensorView& y, const Exec& exec) {
-  switch (dtype_size(y.dtype)) {
-    case 1:
-      return select_as<uint8_t>(condition, a, b, y, exec);
-    case 2:
-      return select_as<uint16_t>(condition, a, b, y, exec);
-    case 4:
-      return select_as<uint32_t>(condition, a, b, y, exec);
-    case 8:
-      return select_as<uint64_t>(condition, a, b, y, exec);
-    default:
-      fail("select", std::string("no ") + dtype_name(y.dtype) + " form");
-  }
+  for_size("select", y.dtype,
+           [&](auto zero) { select_as<decltype(zero)>(condition, a, b, y, exec); });
 }
 
 }  // namespace ascendrt::ops

@@ -7,26 +7,10 @@
 #include <vector>
 
 #include "ops/broadcast.hpp"
+#include "ops/element.hpp"
 
 namespace ascendrt::ops {
 namespace {
-
-// Calls f with an unsigned value of the element's size.
-template <class F>
-void for_width(std::string_view op, aclDataType dtype, F&& f) {
-  switch (dtype_size(dtype)) {
-    case 1:
-      return f(uint8_t{});
-    case 2:
-      return f(uint16_t{});
-    case 4:
-      return f(uint32_t{});
-    case 8:
-      return f(uint64_t{});
-    default:
-      fail(op, std::string("no ") + dtype_name(dtype) + " form");
-  }
-}
 
 std::array<int64_t, Shape::kMaxRank> steps_of(const Shape& shape) {
   std::array<int64_t, Shape::kMaxRank> steps{};
@@ -82,7 +66,7 @@ void transpose(const TensorView& x, std::span<const int64_t> perm, const TensorV
     step[i] = from[resolve_axis("Transpose", perm[i], x.shape.rank())];
   }
   const size_t rank = y.shape.rank();
-  for_width("Transpose", x.dtype, [&](auto zero) {
+  for_size("Transpose", x.dtype, [&](auto zero) {
     using T = decltype(zero);
     for_rows<T>(y, exec, [&](const auto& at, T* to, int64_t length) {
       const T* p = x.as<const T>();
@@ -131,7 +115,7 @@ void pad(PadMode mode, const TensorView& x, std::span<const int64_t> before, con
   const auto step = steps_of(x.shape);
   if (mode != PadMode::kConstant && x.elements() == 0)
     fail("Pad", "nothing to repeat in an empty tensor");
-  for_width("Pad", x.dtype, [&](auto zero) {
+  for_size("Pad", x.dtype, [&](auto zero) {
     using T = decltype(zero);
     T fill{};
     if (value != nullptr) std::memcpy(&fill, value, sizeof(T));
@@ -177,7 +161,7 @@ void slice(const TensorView& x, std::span<const SliceAxis> axes, const TensorVie
            const Exec& exec) {
   const size_t rank = x.shape.rank();
   const auto step = steps_of(x.shape);
-  for_width("Slice", x.dtype, [&](auto zero) {
+  for_size("Slice", x.dtype, [&](auto zero) {
     using T = decltype(zero);
     for_rows<T>(y, exec, [&](const auto& at, T* to, int64_t length) {
       const T* p = x.as<const T>();
@@ -222,7 +206,7 @@ void gather(const TensorView& x, const TensorView& indices, size_t axis, const T
 
 void expand(const TensorView& x, const TensorView& y, const Exec& exec) {
   const auto plan = plan_broadcast<1>(y.shape, {&x.shape});
-  for_width("Expand", x.dtype, [&](auto zero) {
+  for_size("Expand", x.dtype, [&](auto zero) {
     using T = decltype(zero);
     walk_broadcast(plan, exec, [&](int64_t out, const auto& from, const auto& step, int64_t n) {
       const T* p = x.as<const T>() + from[0];
@@ -234,7 +218,7 @@ void expand(const TensorView& x, const TensorView& y, const Exec& exec) {
 void tile(const TensorView& x, const TensorView& y, const Exec& exec) {
   const size_t rank = x.shape.rank();
   const auto step = steps_of(x.shape);
-  for_width("Tile", x.dtype, [&](auto zero) {
+  for_size("Tile", x.dtype, [&](auto zero) {
     using T = decltype(zero);
     for_rows<T>(y, exec, [&](const auto& at, T* to, int64_t length) {
       const T* p = x.as<const T>();

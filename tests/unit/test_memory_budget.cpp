@@ -18,6 +18,7 @@ constexpr uint64_t kMiB = 1ULL << 20;
 // A root folder with files as the kernel shows them.
 struct FakeHost {
   FakeHost() {
+    // mkdtemp() replaces the six X.
     std::string pattern = (std::filesystem::temp_directory_path() / "ascendrt-XXXXXX").string();
     root = mkdtemp(pattern.data());
   }

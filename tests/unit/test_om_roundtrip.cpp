@@ -22,8 +22,9 @@ Model load(const Bytes& file) { return OmSource::from_memory(file.data(), file.s
 
 struct TemporaryDirectory {
   TemporaryDirectory() {
-    char pattern[] = "/tmp/ascendrt-om-XXXXXX";
-    path = ::mkdtemp(pattern);
+    // mkdtemp() replaces the six X.
+    std::string pattern = (std::filesystem::temp_directory_path() / "ascendrt-om-XXXXXX").string();
+    path = ::mkdtemp(pattern.data());
   }
   ~TemporaryDirectory() { std::filesystem::remove_all(path); }
   size_t entries() const {
