@@ -179,6 +179,91 @@ def mobilenet_v2(batch: int = 1, size: int = 224, seed: int = 2) -> onnx.ModelPr
     return b.model({INPUT: (TensorProto.FLOAT, (batch, 3, size, size))}, {OUTPUT: (batch, 1000)})
 
 
+# --- BERT ---
+
+HIDDEN, HEADS, INNER, VOCABULARY = 768, 12, 3072, 2048
+
+
+def bert(blocks: int = 4, batch: int = 1, length: int = 128, seed: int = 7) -> onnx.ModelProto:
+    """BERT-base blocks behind an embedding, decomposed the way PyTorch exports to opset 14.
+
+    Inputs `ids` and `mask` are int64 of [batch, length].
+    """
+    b = Builder(seed)
+    one = b.constant("one", np.array(1, np.float32))
+    two = b.constant("two", np.array(2, np.float32))
+    words = b.normal("words", VOCABULARY, HIDDEN, scale=1.0)
+    places = b.normal("places", 1, length, HIDDEN, scale=0.5)
+    x = b.add("Add", "embedded", b.add("Gather", "word", words, "ids", axis=0), places)
+    x = _layer_norm(b, "embedded_norm", x, two)
+    axes = b.constant("mask_axes", np.array([1, 2], np.int64))
+    kept = b.add("Unsqueeze", "mask_4d", "mask", axes)
+    gone = b.add("Sub", "mask_gone", one, b.add("Cast", "mask_float", kept, to=TensorProto.FLOAT))
+    mask = b.add("Mul", "mask_sum", gone, b.constant("masked", np.array(-10000, np.float32)))
+    for i in range(blocks):
+        x = _layer_norm(b, f"b{i}_norm1", _attention(b, f"b{i}_a", x, mask, (batch, length)), two)
+        inner = _gelu(b, f"b{i}_gelu", _dense(b, f"b{i}_up", x, HIDDEN, INNER), one, two)
+        y = b.add("Add", f"b{i}_sum", _dense(b, f"b{i}_down", inner, INNER, HIDDEN), x)
+        x = _layer_norm(b, OUTPUT if i + 1 == blocks else f"b{i}_norm2", y, two)
+    ints = (TensorProto.INT64, (batch, length))
+    return b.model({"ids": ints, "mask": ints}, {OUTPUT: (batch, length, HIDDEN)}, opset=14)
+
+
+def sentences(batch: int = 1, length: int = 128, seed: int = 11) -> dict[str, Array]:
+    """Feeds for bert: random words, sentences of different lengths."""
+    draw = np.random.default_rng(seed)
+    ends = draw.integers(length // 2, length + 1, (batch, 1))
+    return {
+        "ids": draw.integers(0, VOCABULARY, (batch, length)),
+        "mask": (np.arange(length) < ends).astype(np.int64),
+    }
+
+
+def _dense(b: Builder, name: str, x: str, into: int, out: int) -> str:
+    weight = b.normal(f"{name}_w", into, out, scale=into**-0.5)
+    bias = b.normal(f"{name}_b", out, scale=0.1)
+    return b.add("Add", name, bias, b.add("MatMul", f"{name}_product", x, weight))
+
+
+def _layer_norm(b: Builder, name: str, x: str, two: str) -> str:
+    centred = b.add("Sub", f"{name}_c", x, b.add("ReduceMean", f"{name}_m", x, axes=[-1]))
+    variance = b.add("ReduceMean", f"{name}_v", b.add("Pow", f"{name}_p", centred, two), axes=[-1])
+    epsilon = b.constant(f"{name}_e", np.array(1e-12, np.float32))
+    deviation = b.add("Sqrt", f"{name}_r", b.add("Add", f"{name}_ve", variance, epsilon))
+    gain = b.constant(f"{name}_w", b.draw.uniform(0.8, 1.2, HIDDEN).astype(np.float32))
+    scaled = b.add("Mul", f"{name}_s", b.add("Div", f"{name}_n", centred, deviation), gain)
+    return b.add("Add", name, scaled, b.normal(f"{name}_b", HIDDEN, scale=0.1))
+
+
+def _gelu(b: Builder, name: str, x: str, one: str, two: str) -> str:
+    root = b.constant(f"{name}_root", np.sqrt(np.float32(2)))
+    half = b.constant(f"{name}_half", np.array(0.5, np.float32))
+    grown = b.add("Erf", f"{name}_erf", b.add("Div", f"{name}_div", x, root))
+    product = b.add("Mul", f"{name}_x", x, b.add("Add", f"{name}_one", grown, one))
+    return b.add("Mul", name, product, half)
+
+
+def _attention(b: Builder, name: str, x: str, mask: str, size: tuple[int, int]) -> str:
+    """Self-attention with the sum over the input behind it."""
+    depth = HIDDEN // HEADS
+    split = b.constant(f"{name}_split", np.array([*size, HEADS, depth], np.int64))
+    joined = b.constant(f"{name}_join", np.array([*size, HIDDEN], np.int64))
+
+    def heads(part: str, order: list[int]) -> str:
+        dense = _dense(b, f"{name}_{part}", x, HIDDEN, HIDDEN)
+        rows = b.add("Reshape", f"{name}_{part}_heads", dense, split)
+        return b.add("Transpose", f"{name}_{part}_turned", rows, perm=order)
+
+    products = b.add("MatMul", f"{name}_qk", heads("q", [0, 2, 1, 3]), heads("k", [0, 2, 3, 1]))
+    root = b.constant(f"{name}_root", np.sqrt(np.float32(depth)))
+    scores = b.add("Add", f"{name}_masked", b.add("Div", f"{name}_scaled", products, root), mask)
+    shares = b.add("Softmax", f"{name}_shares", scores, axis=-1)
+    mixed = b.add("MatMul", f"{name}_mixed", shares, heads("v", [0, 2, 1, 3]))
+    rows = b.add("Transpose", f"{name}_rows", mixed, perm=[0, 2, 1, 3])
+    y = _dense(b, f"{name}_out", b.add("Reshape", f"{name}_all", rows, joined), HIDDEN, HIDDEN)
+    return b.add("Add", f"{name}_sum", y, x)
+
+
 # --- variants ---
 
 
