@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "base/error.hpp"
+#include "base/log.hpp"
 #include "model/convert_node.hpp"
 #include "model/om_container.hpp"
 #include "model/om_writer.hpp"
@@ -28,7 +29,11 @@ struct Session {
   const ConvertOptions& options;
   int64_t opset = 0;
   std::deque<Graph> subgraphs;
-  std::vector<std::string> unsupported;  // one line per node
+  struct Unsupported {
+    std::string line;
+    bool contradiction;  // of shapes: an operator that is known refuses its inputs
+  };
+  std::vector<Unsupported> unsupported;  // one per node
 
   int64_t opset_of(const onnx::Node& node) const {
     const auto found = file.opsets.find(node.domain == "ai.onnx" ? "" : node.domain);
@@ -64,9 +69,13 @@ class GraphConverter final : public SubgraphConverter {
   Body convert_body(const NodeCall& call, const onnx::Graph& body,
                     const std::vector<TensorType>& inputs, std::vector<std::string>& captured,
                     size_t first_operand) override;
+  Body convert_branch(const NodeCall& call, const onnx::Graph& body,
+                      std::vector<std::string>& captured) override;
+  Body refusing_body(const NodeCall& call, const std::string& text,
+                     const std::vector<TensorType>& outputs) override;
   GraphValue outer_value(const std::string& name) override { return *find(name); }
-  bool inline_body(const onnx::Graph& body, const std::vector<GraphValue>& inputs,
-                   std::vector<GraphValue>& results) override;
+  std::vector<GraphValue> inline_body(const NodeCall& call, const onnx::Graph& body,
+                                      const std::vector<GraphValue>& inputs) override;
 
  private:
   void convert(const onnx::Node& node, size_t position);
@@ -159,7 +168,6 @@ void GraphConverter::convert(const onnx::Node& node, size_t position) {
         return !input.empty() && find(input) == nullptr && spoiled_.contains(input);
       });
   if (reads_spoiled && find_node_rule(node.domain, node.op_type) != nullptr) return spoil();
-  const size_t before = session_.unsupported.size();
   try {
     std::vector<GraphValue> results = convert_checked(node, position);
     for (size_t i = 0; i < node.outputs.size(); ++i) {
@@ -167,11 +175,11 @@ void GraphConverter::convert(const onnx::Node& node, size_t position) {
       declare(results[i], node.outputs[i]);
       define(node.outputs[i], results[i]);
     }
+  } catch (const Spoiled&) {
+    spoil();
   } catch (const base::Error& error) {
-    // A body that holds unsupported nodes has listed them.
-    if (session_.unsupported.size() == before) {
-      session_.unsupported.push_back(label(node, session_.opset_of(node)) + ": " + error.text);
-    }
+    session_.unsupported.push_back({label(node, session_.opset_of(node)) + ": " + error.text,
+                                    error.code == ACL_ERROR_GE_FAILURE});
     spoil();
   }
 }
@@ -213,27 +221,62 @@ Body GraphConverter::convert_body(const NodeCall& call, const onnx::Graph& body,
   }
   inner.add_initializers();
   inner.convert_nodes();
-  Body result{name, {}};
-  if (!inner.add_outputs(result.outputs)) call.fail("a body");
+  Body result{name, {}, ""};
+  if (!inner.add_outputs(result.outputs)) throw Spoiled{};
   return result;
 }
 
+// Exporters write branches for shapes that a model with fixed ones never has.
+Body GraphConverter::convert_branch(const NodeCall& call, const onnx::Graph& body,
+                                    std::vector<std::string>& captured) {
+  auto& list = session_.unsupported;
+  const size_t listed = list.size();
+  const size_t graphs = session_.subgraphs.size();
+  const std::vector<std::string> captured_before = captured;
+  try {
+    return convert_body(call, body, {}, captured, 1);
+  } catch (const Spoiled&) {
+    const auto first = list.begin() + static_cast<std::ptrdiff_t>(listed);
+    const auto told = [](const Session::Unsupported& entry) { return entry.contradiction; };
+    if (first == list.end() || !std::all_of(first, list.end(), told)) throw;
+    Body refused{"", {}, first->line};
+    list.erase(first, list.end());
+    while (session_.subgraphs.size() > graphs) session_.subgraphs.pop_back();
+    captured = captured_before;
+    return refused;
+  }
+}
+
+Body GraphConverter::refusing_body(const NodeCall& call, const std::string& text,
+                                   const std::vector<TensorType>& outputs) {
+  base::warn_once(call.name, "a branch of '" + call.name + "' can never run: " + text);
+  Graph& target = session_.subgraphs.emplace_back();
+  target.name = call.name + "_refused_" + std::to_string(session_.subgraphs.size());
+  GraphBuilder builder(target);
+  builder.add_outputs(
+      builder.add_control("Refusal", call.name, {}, attributes({{"text", text}}), {}, outputs));
+  return {target.name, outputs, ""};
+}
+
 // The nodes of the body become nodes of this graph.
-bool GraphConverter::inline_body(const onnx::Graph& body, const std::vector<GraphValue>& inputs,
-                                 std::vector<GraphValue>& results) {
-  if (body.inputs.size() != inputs.size()) return false;
-  for (size_t i = 0; i < inputs.size(); ++i) define(body.inputs[i].name, inputs[i]);
+std::vector<GraphValue> GraphConverter::inline_body(const NodeCall& call, const onnx::Graph& body,
+                                                    const std::vector<GraphValue>& inputs) {
+  if (body.inputs.size() != inputs.size()) call.fail("a body with another number of inputs");
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    values_.insert_or_assign(body.inputs[i].name, inputs[i]);
+  }
   for (const onnx::TensorData& tensor : body.initializers) {
     const TensorType type{static_cast<aclDataType>(tensor.dtype), to_shape(tensor.dims)};
     values_.insert_or_assign(tensor.name, graph_.constant(tensor.name, type, tensor.bytes));
   }
   for (size_t i = 0; i < body.nodes.size(); ++i) convert(body.nodes[i], i);
+  std::vector<GraphValue> results;
   for (const onnx::GraphInput& output : body.outputs) {
     const GraphValue* value = find(output.name);
-    if (value == nullptr) return false;
+    if (value == nullptr) throw Spoiled{};
     results.push_back(*value);
   }
-  return true;
+  return results;
 }
 
 class Converter {
@@ -289,7 +332,7 @@ void Converter::report_unsupported() const {
   const auto& lines = session_.unsupported;
   if (lines.empty()) return;
   std::string list;
-  for (const std::string& line : lines) list += "\n  " + line;
+  for (const Session::Unsupported& entry : lines) list += "\n  " + entry.line;
   refuse(std::to_string(lines.size()) + (lines.size() == 1 ? " node" : " nodes") +
          " of the model cannot be converted:" + list);
 }

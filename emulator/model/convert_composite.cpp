@@ -209,9 +209,8 @@ Values flex_attention(const NodeCall& call) {
   const auto through = [&](const char* attribute, const GraphValue& v) {
     const onnx::Attribute* a = call.node.find(attribute);
     if (a == nullptr || !a->graph) return v;
-    Values results;
-    if (!call.bodies.inline_body(*a->graph, {v}, results) || results.size() != 1)
-      call.fail(attribute);
+    const Values results = call.bodies.inline_body(call, *a->graph, {v});
+    if (results.size() != 1) call.fail(attribute);
     return results[0];
   };
   const AttrMap product = attributes({{"adj_x1", false}, {"adj_x2", true}});

@@ -33,15 +33,17 @@ Values if_node(const NodeCall& call) {
   const onnx::Graph& yes = body_of(call, "then_branch");
   const onnx::Graph& no = body_of(call, "else_branch");
   if (call.in(0).is_constant()) {
-    Values results;
-    if (!call.bodies.inline_body(call.in(0).constant->at(0) != 0 ? yes : no, {}, results)) {
-      call.fail("a body");
-    }
-    return results;
+    return call.bodies.inline_body(call, call.in(0).constant->at(0) != 0 ? yes : no, {});
   }
   std::vector<std::string> captured;
-  const Body first = call.bodies.convert_body(call, yes, {}, captured, 1);
-  const Body second = call.bodies.convert_body(call, no, {}, captured, 1);
+  Body first = call.bodies.convert_branch(call, yes, captured);
+  Body second = call.bodies.convert_branch(call, no, captured);
+  for (Body* body : {&first, &second}) {
+    const Body& other = body == &first ? second : first;
+    if (body->contradiction.empty()) continue;
+    if (!other.contradiction.empty()) call.fail(first.contradiction + "; " + other.contradiction);
+    *body = call.bodies.refusing_body(call, body->contradiction, other.outputs);
+  }
   if (first.outputs.size() != second.outputs.size()) call.fail("bodies of different outputs");
   std::vector<TensorType> results;
   for (size_t i = 0; i < first.outputs.size(); ++i) {

@@ -16,10 +16,14 @@ namespace ascendrt::model {
 
 struct NodeCall;
 
+// Thrown when what a node reads cannot be made; the cause is on the list of nodes already.
+struct Spoiled {};
+
 // A body made to a graph of the model.
 struct Body {
   std::string graph;
   std::vector<TensorType> outputs;
+  std::string contradiction;  // not empty: no graph, its shapes refuse the tensors around it
 };
 
 // What rules of nodes with bodies need from the walk over the graph.
@@ -31,10 +35,17 @@ class SubgraphConverter {
   virtual Body convert_body(const NodeCall& call, const onnx::Graph& body,
                             const std::vector<TensorType>& inputs,
                             std::vector<std::string>& captured, size_t first_operand) = 0;
+  // A body without inputs that perhaps never runs: shapes that contradict each other are told in
+  // the result instead of refusing the model.
+  virtual Body convert_branch(const NodeCall& call, const onnx::Graph& body,
+                              std::vector<std::string>& captured) = 0;
+  // A graph that raises `text` when it runs.
+  virtual Body refusing_body(const NodeCall& call, const std::string& text,
+                             const std::vector<TensorType>& outputs) = 0;
   virtual GraphValue outer_value(const std::string& name) = 0;
-  // Puts the nodes of a body into the graph around it. False: it holds unsupported nodes.
-  virtual bool inline_body(const onnx::Graph& body, const std::vector<GraphValue>& inputs,
-                           std::vector<GraphValue>& results) = 0;
+  // Puts the nodes of a body into the graph around it.
+  virtual std::vector<GraphValue> inline_body(const NodeCall& call, const onnx::Graph& body,
+                                              const std::vector<GraphValue>& inputs) = 0;
 };
 
 // One node with its inputs resolved.

@@ -125,6 +125,12 @@ Tensors run_if(const OpView& v, const ops::Exec& exec) {
   return BodyRun(v, body_name(v, chosen ? 0 : 1), exec).run(v.inputs);
 }
 
+// What stands for a branch whose shapes contradict those around it: Refusal(), attribute text.
+Tensors run_refusal(const OpView& v, const ops::Exec& /*exec*/) {
+  v.fail("this branch cannot run with the shapes the model was converted for: " +
+         v.op.attrs.string_or("text", ""));
+}
+
 // One tensor per turn, put side by side along a new axis.
 OwnedTensor stack(const OpView& v, const Tensors& parts, size_t output, int64_t axis_number,
                   bool backwards) {
@@ -248,6 +254,7 @@ constexpr OpType kTable[] = {
     {"StatelessIf", nullptr, nullptr, Halves::kNative, described_types, run_if},
     {"Loop", nullptr, nullptr, Halves::kNative, described_types, run_loop},
     {"Scan", nullptr, nullptr, Halves::kNative, described_types, run_scan},
+    {"Refusal", nullptr, nullptr, Halves::kNative, described_types, run_refusal},
 };
 
 }  // namespace

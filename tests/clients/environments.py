@@ -44,13 +44,18 @@ def onnxruntime_cann_python() -> Path:
 
 def torch_npu_files() -> Path:
     """The unpacked torch-npu wheel; nothing of it is installed or imported."""
-    with locked("torch_npu_wheel"):
-        target = folder() / "torch_npu_wheel"
-        wanted = fingerprint([[TORCH_NPU]])
+    return wheel_files("torch_npu_wheel", TORCH_NPU)
+
+
+def wheel_files(name: str, requirement: str) -> Path:
+    """The unpacked wheel of one distribution, without what it depends on."""
+    with locked(name):
+        target = folder() / name
+        wanted = fingerprint([[requirement]])
         if read_mark(target) != wanted:
             shutil.rmtree(target, ignore_errors=True)
             target.mkdir(parents=True)
-            pip(Path(sys.executable), "download", "--no-deps", "--dest", str(target), TORCH_NPU)
+            pip(Path(sys.executable), "download", "--no-deps", "--dest", str(target), requirement)
             (wheel,) = target.glob("*.whl")
             with zipfile.ZipFile(wheel) as archive:
                 archive.extractall(target)

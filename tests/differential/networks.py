@@ -210,14 +210,20 @@ def random_cnn(seed: int) -> tuple[onnx.ModelProto, dict[str, Array]]:
     return net.model(_head(net, x, channels), features), net.feeds
 
 
-def text_angle_classifier(height: int, width: int) -> onnx.ModelProto | None:
-    """The classifier inside rapidocr-onnxruntime, dims fixed to 1x3xHxW; None without it."""
+RAPIDOCR = {
+    "detection": "ch_PP-OCRv4_det_infer.onnx",
+    "recognition": "ch_PP-OCRv4_rec_infer.onnx",
+    "angle": "ch_ppocr_mobile_v2.0_cls_infer.onnx",
+}
+
+
+def rapidocr(kind: str, shape: tuple[int, ...]) -> onnx.ModelProto | None:
+    """A network inside rapidocr-onnxruntime, dims of its input fixed; None without the package."""
     spec = importlib.util.find_spec("rapidocr_onnxruntime")
     if spec is None or spec.origin is None:
         return None
-    path = Path(spec.origin).parent / "models" / "ch_ppocr_mobile_v2.0_cls_infer.onnx"
-    model = onnx.load(path)
+    model = onnx.load(Path(spec.origin).parent / "models" / RAPIDOCR[kind])
     dims = model.graph.input[0].type.tensor_type.shape.dim
-    for dim, size in zip(dims, (1, 3, height, width), strict=True):
+    for dim, size in zip(dims, shape, strict=True):
         dim.dim_value = size
     return model

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from differential import convert, distance, execute, outputs, put_inputs, reference
-from networks import text_angle_classifier
+from networks import rapidocr
 from PIL import Image, ImageDraw, ImageFont
 
 HEIGHT, WIDTH = 48, 192
@@ -32,7 +32,7 @@ def _prepare(picture: Array) -> Array:
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Array, Array]]:
     """Outputs here and from onnxruntime for noise, text, and the same text upside down."""
-    model = text_angle_classifier(HEIGHT, WIDTH)
+    model = rapidocr("angle", (1, 3, HEIGHT, WIDTH))
     if model is None:
         pytest.skip("the package rapidocr-onnxruntime, which carries the network, is missing")
     directory = tmp_path_factory.mktemp("angle")

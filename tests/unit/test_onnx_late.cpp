@@ -128,6 +128,40 @@ TEST(bodies_read_tensors_around_them) {
   CHECK(values_of<float>(run(made, {x, {0}}, 8).bytes) == (std::vector<float>{10, 40}));
 }
 
+// Exporters write branches for shapes that a model with fixed ones never has.
+TEST(a_branch_of_impossible_shapes_refuses_when_it_is_taken) {
+  OnnxBytes inner_yes;
+  inner_yes.node("Identity", {"sum"}, {"a"}).open_output("a");
+  OnnxBytes inner_no;
+  inner_no.node("Relu", {"sum"}, {"b"}).open_output("b");
+  OnnxBytes yes;
+  yes.node("Add", {"x", "three"}, {"sum"}, "adder");
+  yes.node("If", {"c"}, {"i"}, "inner",
+           {body_attribute("then_branch", inner_yes), body_attribute("else_branch", inner_no)});
+  yes.open_output("i");
+  OnnxBytes no;
+  no.node("Neg", {"x"}, {"m"}).open_output("m");
+  const auto file = [&](OnnxBytes& first, OnnxBytes& second) {
+    OnnxBytes onnx;
+    onnx.input("x", {2}).input("c", {}, kBoolean).floats("three", {3}, {1, 2, 3});
+    onnx.node("If", {"c"}, {"y"}, "choice",
+              {body_attribute("then_branch", first), body_attribute("else_branch", second)});
+    return onnx.output("y").file();
+  };
+  const model::Model made = model::convert_onnx(file(yes, no), {});
+  CHECK_EQ(made.graphs.size(), 3U);
+  const Bytes x = bytes_of<float>({1, 2});
+  CHECK(values_of<float>(run(made, {x, {0}}, 8).bytes) == (std::vector<float>{-1, -2}));
+  try {
+    run(made, {x, {1}}, 8);
+    CHECK(false);
+  } catch (const base::Error& error) {
+    CHECK(error.text.find("this branch cannot run") != std::string::npos);
+    CHECK(error.text.find("node 'adder'") != std::string::npos);
+  }
+  CHECK_THROWS_CODE(model::convert_onnx(file(yes, yes), {}), 145000);
+}
+
 TEST(loops_count_and_collect) {
   OnnxBytes body;
   body.input("i", {}, kInt64).input("go", {}, kBoolean).input("s", {1});
