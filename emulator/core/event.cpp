@@ -114,9 +114,8 @@ base::Ref<Event> Event::create(EventKind kind, uint32_t flags) {
     event->lease_ = IdLease(event->ids_);
     if (!event->lease_) {
       base::fail(ACL_ERROR_RT_NO_EVENT_RESOURCE,
-                 "all " + std::to_string(event->ids_.limit()) + " event ids of device " +
-                     std::to_string(device.index()) + " (" + soc.name +
-                     ") are taken; destroy events that are no longer used");
+                 "event ids of device " + std::to_string(device.index()) + " (" + soc.name +
+                     "): " + event->ids_.all_taken() + "; destroy events that are no longer used");
     }
     event->last_id_.store(event->lease_.id(), std::memory_order_relaxed);
   }

@@ -29,9 +29,9 @@ IdLease take_id(const Device& device) {
   IdLease lease(notify_ids(device.index()));
   if (lease) return lease;
   base::fail(ACL_ERROR_RT_NO_NOTIFY_RESOURCE,
-             "all " + std::to_string(notify_ids(device.index()).limit()) + " notifies of device " +
-                 std::to_string(device.index()) + " (" + device.soc().name +
-                 ") exist; destroy notifies that are no longer used");
+             "notifies of device " + std::to_string(device.index()) + " (" + device.soc().name +
+                 "): " + notify_ids(device.index()).all_taken() +
+                 "; destroy notifies that are no longer used");
 }
 
 bool holds(int32_t mode, uint32_t count, uint32_t value) {

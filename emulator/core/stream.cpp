@@ -72,9 +72,9 @@ Stream::Stream(const base::Ref<Context>& context, uint32_t priority, uint32_t fl
   if (second) ids_->internal = IdLease(pool);
   if (!ids_->own || (second && !ids_->internal)) {
     base::fail(ACL_ERROR_RT_NO_STREAM_RESOURCE,
-               "all " + std::to_string(pool.limit()) + " streams of device " +
-                   std::to_string(device.index()) + " (" + device.soc().name +
-                   ") exist, default streams included; destroy streams that are no longer used");
+               "streams of device " + std::to_string(device.index()) + " (" + device.soc().name +
+                   "): " + pool.all_taken() +
+                   ", default streams included; destroy streams that are no longer used");
   }
   id_ = ids_->own.id();
   state_->device = device.index();

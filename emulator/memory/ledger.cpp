@@ -26,7 +26,7 @@ namespace ascendrt::memory {
 namespace {
 
 constexpr uint64_t kMagic = 0x5245474445545241;  // "ARTEDGER"
-constexpr uint32_t kVersion = 2;
+constexpr uint32_t kVersion = 3;
 constexpr int kAnswerRounds = 5;  // of 10 ms each
 constexpr long kAnswerRoundNs = 10'000'000;
 constexpr long kQuestionNs = 500'000'000;
@@ -40,16 +40,6 @@ void futex_wait(uint32_t* word, uint32_t value, long ns) {
 
 void futex_wake(uint32_t* word) {
   syscall(SYS_futex, word, FUTEX_WAKE, INT32_MAX, nullptr, nullptr, 0);
-}
-
-// Byte 0 of the file is the lock, byte 1 + n is kept by the process in place n.
-struct flock byte_lock(short type, off_t byte) {
-  struct flock lock{};
-  lock.l_type = type;
-  lock.l_whence = SEEK_SET;
-  lock.l_start = byte;
-  lock.l_len = 1;
-  return lock;
 }
 
 // The locks belong to the open file and die with its last user, a mapping being one: a forked child
@@ -90,26 +80,6 @@ const Ledger::Header Ledger::kHeader{kMagic, kVersion, sizeof(Sheet), kLedgerDev
 
 size_t Ledger::place_at(uint32_t place) { return offsetof(Sheet, places) + place * sizeof(Place); }
 
-// Excludes other processes; the owner's mutex excludes other threads.
-class Ledger::FileLock {
- public:
-  explicit FileLock(int file) : file_(file) {
-    struct flock lock = byte_lock(F_WRLCK, 0);
-    while (fcntl(file_, F_OFD_SETLKW, &lock) != 0) {
-      if (errno != EINTR) refuse("cannot lock the capacity ledger: " + os::last_reason());
-    }
-  }
-  ~FileLock() {
-    struct flock lock = byte_lock(F_UNLCK, 0);
-    fcntl(file_, F_OFD_SETLK, &lock);
-  }
-  FileLock(const FileLock&) = delete;
-  FileLock& operator=(const FileLock&) = delete;
-
- private:
-  const int file_;
-};
-
 Ledger::Ledger(const std::string& machine) : machine_(machine) {
   const LedgerFile opened = open_ledger_file(machine);
   file_ = opened.file;
@@ -138,7 +108,7 @@ std::string Ledger::reset(const std::string& machine) {
     refuse(name + " belongs to user " + std::to_string(status.st_uid) + ", who alone can reset it");
   }
   const FileLock lock(opened.file);
-  struct flock users = byte_lock(F_WRLCK, 1);
+  struct flock users = ledger_lock(F_WRLCK, 1);
   users.l_len = kLedgerProcesses;
   if (fcntl(opened.file, F_OFD_GETLK, &users) == 0 && users.l_type != F_UNLCK) {
     refuse(name + " is in use; end the processes that use it (`ascendrt smi` names them)");
@@ -210,12 +180,11 @@ void Ledger::check_sheet() {
 }
 
 // What was cut off reads as zero, and the file gets its size and our part of it again.
-template <class T>
-void Ledger::read(size_t at, T& out) {
-  const ssize_t got = pread(file_, &out, sizeof out, static_cast<off_t>(at));
-  if (got == static_cast<ssize_t>(sizeof out)) return;
-  std::memset(reinterpret_cast<std::byte*>(&out) + std::max<ssize_t>(got, 0), 0,
-              sizeof out - static_cast<size_t>(std::max<ssize_t>(got, 0)));
+void Ledger::read_bytes(size_t at, void* out, size_t size) {
+  const ssize_t got = pread(file_, out, size, static_cast<off_t>(at));
+  if (got == static_cast<ssize_t>(size)) return;
+  const auto read = static_cast<size_t>(std::max<ssize_t>(got, 0));
+  std::memset(static_cast<std::byte*>(out) + read, 0, size - read);
   mend();
 }
 
@@ -226,10 +195,9 @@ uint32_t Ledger::peek(size_t at) const {
   return value;
 }
 
-template <class T>
-void Ledger::write(size_t at, const T& value) {
+void Ledger::write_bytes(size_t at, const void* bytes, size_t size) {
   // A failure (no memory left for the file) shows others old figures, nothing else.
-  [[maybe_unused]] const ssize_t put = pwrite(file_, &value, sizeof value, static_cast<off_t>(at));
+  [[maybe_unused]] const ssize_t put = pwrite(file_, bytes, size, static_cast<off_t>(at));
 }
 
 void Ledger::mend() {
@@ -242,20 +210,21 @@ void Ledger::mend() {
   for (uint32_t device = 0; device < kLedgerDevices; ++device) publish(device);
 }
 
-// Our two cells of the device.
+// Our cells of the device.
 void Ledger::publish(uint32_t device) {
   const size_t cell = place_ * sizeof(uint64_t);
-  const size_t at = offsetof(Sheet, used) + device * kKinds * sizeof(Row) + cell;
+  const size_t at = offsetof(Sheet, used) + device * sizeof(Rows) + cell;
   write(at, mine_[device].normal);
   write(at + sizeof(Row), mine_[device].huge);
-  const size_t cached = offsetof(Sheet, cached) + device * kKinds * sizeof(Row) + cell;
+  const size_t cached = offsetof(Sheet, cached) + device * sizeof(Rows) + cell;
   write(cached, cached_[device].normal);
   write(cached + sizeof(Row), cached_[device].huge);
+  publish_ids(device);
 }
 
 void Ledger::take_place() {
   for (uint32_t place = 0; place < kLedgerProcesses; ++place) {
-    struct flock lock = byte_lock(F_WRLCK, static_cast<off_t>(place) + 1);
+    struct flock lock = ledger_lock(F_WRLCK, static_cast<off_t>(place) + 1);
     if (fcntl(file_, F_OFD_SETLK, &lock) != 0) continue;  // somebody lives there
     place_ = place;
     forget(place);  // what a dead process left
@@ -272,7 +241,7 @@ uint64_t Ledger::Used::total() const {
 }
 
 // Of all places but this one, and of this one what we know ourselves.
-Ledger::Used Ledger::sum(uint32_t device, const std::array<Row, kKinds>& rows) const {
+Ledger::Used Ledger::sum(uint32_t device, const Rows& rows) const {
   const auto add = [&](const Row& row, uint64_t own) {
     uint64_t total = own;
     for (uint32_t place = 0; place < kLedgerProcesses; ++place) {
@@ -284,13 +253,20 @@ Ledger::Used Ledger::sum(uint32_t device, const std::array<Row, kKinds>& rows) c
   return {add(rows[0], mine_[device].normal), add(rows[1], mine_[device].huge)};
 }
 
-// The four cells of a place on one device.
+Ledger::Rows Ledger::used_of(uint32_t device) {
+  Rows rows;
+  read(offsetof(Sheet, used) + device * sizeof rows, rows);
+  return rows;
+}
+
+// The cells of a place on one device.
 void Ledger::forget(uint32_t device, uint32_t place) {
-  const size_t cell = device * kKinds * sizeof(Row) + place * sizeof(uint64_t);
+  const size_t cell = device * sizeof(Rows) + place * sizeof(uint64_t);
   for (size_t kind = 0; kind < kKinds; ++kind) {
     write(offsetof(Sheet, used) + cell + kind * sizeof(Row), uint64_t{0});
     write(offsetof(Sheet, cached) + cell + kind * sizeof(Row), uint64_t{0});
   }
+  write(ids_at(device, place), Ids{});
 }
 
 void Ledger::forget(uint32_t place) {
@@ -300,16 +276,16 @@ void Ledger::forget(uint32_t place) {
 
 // No process holds the lock of a place that is dead.
 bool Ledger::alive(uint32_t place) const {
-  struct flock lock = byte_lock(F_WRLCK, static_cast<off_t>(place) + 1);
+  struct flock lock = ledger_lock(F_WRLCK, static_cast<off_t>(place) + 1);
   return fcntl(file_, F_OFD_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
 }
 
 // With both locks held: forgets what processes that died still have of the device.
 void Ledger::sweep(uint32_t device) {
-  std::array<Row, kKinds> rows;
-  read(offsetof(Sheet, used) + device * sizeof rows, rows);
+  const Rows rows = used_of(device);
+  const IdRow ids = ids_of(device);
   for (uint32_t place = 0; place < kLedgerProcesses; ++place) {
-    const bool empty = rows[0][place] == 0 && rows[1][place] == 0;
+    const bool empty = rows[0][place] == 0 && rows[1][place] == 0 && ids[place] == Ids{};
     if (place != place_ && !empty && !alive(place)) forget(device, place);
   }
 }
@@ -318,9 +294,7 @@ bool Ledger::charge(uint32_t device, Parts parts, uint64_t capacity_bytes) {
   const std::lock_guard threads(mutex_);
   const FileLock processes(file_);
   const auto fits = [&] {
-    std::array<Row, kKinds> rows;
-    read(offsetof(Sheet, used) + device * sizeof rows, rows);
-    const uint64_t used = sum(device, rows).total();
+    const uint64_t used = sum(device, used_of(device)).total();
     return used <= capacity_bytes && parts.total() <= capacity_bytes - used;
   };
   if (!fits()) {
@@ -345,16 +319,13 @@ Ledger::Used Ledger::used(uint32_t device) {
   const std::lock_guard threads(mutex_);
   const FileLock processes(file_);
   sweep(device);
-  std::array<Row, kKinds> rows;
-  read(offsetof(Sheet, used) + device * sizeof rows, rows);
-  return sum(device, rows);
+  return sum(device, used_of(device));
 }
 
 Ledger::Used Ledger::cached_by_others(uint32_t device) {
   const std::lock_guard threads(mutex_);
-  std::array<Row, kKinds> used;
-  std::array<Row, kKinds> cached;
-  read(offsetof(Sheet, used) + device * sizeof used, used);
+  const Rows used = used_of(device);
+  Rows cached;
   read(offsetof(Sheet, cached) + device * sizeof cached, cached);
   std::array<uint64_t, kKinds> sums{};
   for (size_t kind = 0; kind < kKinds; ++kind) {
@@ -370,12 +341,12 @@ Ledger::Used Ledger::cached_by_others(uint32_t device) {
 std::vector<Ledger::Holder> Ledger::holders(uint32_t device) {
   const std::lock_guard threads(mutex_);
   std::array<Place, kLedgerProcesses> places;
-  std::array<Row, kKinds> rows;
+  Rows rows;
   {
     const FileLock processes(file_);
     sweep(device);
     read(offsetof(Sheet, places), places);
-    read(offsetof(Sheet, used) + device * sizeof rows, rows);
+    rows = used_of(device);
   }
   std::vector<Holder> all;
   for (uint32_t place = 0; place < kLedgerProcesses; ++place) {
@@ -406,32 +377,41 @@ std::string Ledger::other_holders(uint32_t device) {
 uint32_t* Ledger::word(size_t at) const { return reinterpret_cast<uint32_t*>(words_ + at); }
 
 void Ledger::ask_others(uint32_t device) {
+  std::vector<uint32_t> asked;
+  {
+    const std::lock_guard threads(mutex_);
+    const Rows rows = used_of(device);
+    for (uint32_t place = 0; place < kLedgerProcesses; ++place) {
+      if (rows[0][place] != 0 || rows[1][place] != 0) asked.push_back(place);
+    }
+  }
+  ask(asked);
+}
+
+// Questions to the places, without this one; then waits for their answers.
+void Ledger::ask(const std::vector<uint32_t>& asked) {
   struct Question {
     size_t at;
     uint32_t wanted;
   };
-  std::vector<Question> asked;
+  std::vector<Question> questions;
   {
     const std::lock_guard threads(mutex_);
-    std::array<Place, kLedgerProcesses> places;
-    std::array<Row, kKinds> rows;
-    read(offsetof(Sheet, places), places);
-    read(offsetof(Sheet, used) + device * sizeof rows, rows);
-    for (uint32_t place = 0; place < kLedgerProcesses; ++place) {
-      if (place == place_ || (rows[0][place] == 0 && rows[1][place] == 0)) continue;
-      const Question question{place_at(place), places[place].wanted + 1};
-      write(question.at + offsetof(Place, wanted), question.wanted);
-      futex_wake(word(question.at + offsetof(Place, wanted)));
-      asked.push_back(question);
+    for (const uint32_t place : asked) {
+      if (place == place_) continue;
+      const size_t at = place_at(place) + offsetof(Place, wanted);
+      const uint32_t wanted = peek(at) + 1;
+      write(at, wanted);
+      futex_wake(word(at));
+      questions.push_back({place_at(place) + offsetof(Place, answered), wanted});
     }
   }
   int rounds = kAnswerRounds;
-  for (const Question& question : asked) {
-    const size_t at = question.at + offsetof(Place, answered);
+  for (const Question& question : questions) {
     while (true) {
-      const uint32_t answered = peek(at);
+      const uint32_t answered = peek(question.at);
       if (static_cast<int32_t>(answered - question.wanted) >= 0 || rounds-- <= 0) break;
-      futex_wait(word(at), answered, kAnswerRoundNs);
+      futex_wait(word(question.at), answered, kAnswerRoundNs);
     }
   }
 }

@@ -1,7 +1,7 @@
-// The capacity ledger: how much of each device every process of the emulated machine uses.
-// Owns: a small shared file, its locks and this process's place in it.
-// Must never: trust what another process wrote beyond adding it up, or wait on anything but the
-// file's lock.
+// The capacity ledger: how much memory and how many ids of each device every process of the
+// emulated machine uses. Owns: a small shared file, its locks and this process's place in it. Must
+// never: trust what another process wrote beyond adding it up, or wait on anything but the file's
+// lock.
 #pragma once
 
 #include <array>
@@ -20,16 +20,20 @@ namespace ascendrt::memory {
 inline constexpr uint32_t kLedgerDevices = 64;
 inline constexpr uint32_t kLedgerProcesses = 256;
 
+// What a device has a limited number of, beside memory.
+enum class IdKind : uint8_t { kStream, kEvent, kNotify };
+inline constexpr size_t kIdKinds = 3;
+
 // Note [Ledger]
 // Processes with the same machine name (ASCENDRT_MACHINE) and the same user share one file of plain
-// counters: bytes used, per device, kind of page and process. It is read and written with
-// pread(2) and pwrite(2), never through a mapping, and holds no pointers and no mutex objects: a
-// process that scribbles over it or cuts it short gives others wrong sums for a moment, no crash
-// and no hang. What this process uses stands in its own memory; the file only tells others, and is
-// written again as a whole when it was cut.
-// Exclusion is a file lock on byte 0; a process keeps a lock on its own byte as long as it lives.
-// The kernel drops both when a process dies, however it dies, in any pid namespace: that is how the
-// share of a killed process is recognised and swept.
+// counters: bytes used per device, kind of page and process, ids per device, kind and process. It
+// is read and written with pread(2) and pwrite(2), never through a mapping, and holds no pointers
+// and no mutex objects: a process that scribbles over it or cuts it short gives others wrong sums
+// for a moment, no crash and no hang. What this process uses stands in its own memory; the file
+// only tells others, and is written again as a whole when it was cut. Exclusion is a file lock on
+// byte 0; a process keeps a lock on its own byte as long as it lives. The kernel drops both when a
+// process dies, however it dies, in any pid namespace: that is how the share of a killed process is
+// recognised and swept.
 //   default, NAME   /dev/shm/ascendrt-<uid>-<name>, mode 0600
 //   private         a memory file of the first process of the tree; descendants find it among the
 //                   open files of their ancestors
@@ -79,6 +83,15 @@ class Ledger {
   std::optional<uint32_t> wait_for_question();
   void answer(uint32_t question, const std::vector<Parts>& cached);
 
+  // Adds up to `wanted` ids to what this process has drawn, as far as all processes together stay
+  // within the limit; how many that were. They have no numbers here: each process counts its own.
+  uint32_t draw_ids(uint32_t device, IdKind kind, uint32_t wanted, uint32_t limit);
+  void return_ids(uint32_t device, IdKind kind, uint32_t count);
+  // What the other living processes have drawn.
+  uint64_t ids_of_others(uint32_t device, IdKind kind);
+  // As ask_others(), to the processes that have drawn such ids.
+  void ask_others_for_ids(uint32_t device, IdKind kind);
+
   struct Holder {
     uint32_t process = 0;
     Parts used;
@@ -93,6 +106,9 @@ class Ledger {
  private:
   static constexpr size_t kKinds = 2;
   using Row = std::array<uint64_t, kLedgerProcesses>;
+  using Rows = std::array<Row, kKinds>;
+  using Ids = std::array<uint32_t, kIdKinds>;
+  using IdRow = std::array<Ids, kLedgerProcesses>;
   struct Place {
     uint32_t process;
     uint32_t wanted;    // raised by who asks; a futex
@@ -109,12 +125,13 @@ class Ledger {
   struct Sheet {
     Header header;
     std::array<Place, kLedgerProcesses> places;
-    std::array<std::array<Row, kKinds>, kLedgerDevices> used;
-    std::array<std::array<Row, kKinds>, kLedgerDevices> cached;
+    std::array<Rows, kLedgerDevices> used;
+    std::array<Rows, kLedgerDevices> cached;
+    std::array<IdRow, kLedgerDevices> ids;
   };
-  class FileLock;
   static const Header kHeader;
   static size_t place_at(uint32_t place);
+  static size_t ids_at(uint32_t device, uint32_t place);
   static Parts parts_of(Pages kind, uint64_t bytes) {
     return kind == Pages::kNormal ? Parts{bytes, 0} : Parts{0, bytes};
   }
@@ -123,15 +140,26 @@ class Ledger {
   void check_owner() const;
   void check_sheet();
   void take_place();
+  void read_bytes(size_t at, void* out, size_t size);
+  void write_bytes(size_t at, const void* bytes, size_t size);
   template <class T>
-  void read(size_t at, T& out);
+  void read(size_t at, T& out) {
+    read_bytes(at, &out, sizeof out);
+  }
+  template <class T>
+  void write(size_t at, const T& value) {
+    write_bytes(at, &value, sizeof value);
+  }
   uint32_t peek(size_t at) const;
-  template <class T>
-  void write(size_t at, const T& value);
   void mend();
   void publish(uint32_t device);
+  void publish_ids(uint32_t device);
   bool alive(uint32_t place) const;
-  Used sum(uint32_t device, const std::array<Row, kKinds>& rows) const;
+  Used sum(uint32_t device, const Rows& rows) const;
+  Rows used_of(uint32_t device);
+  IdRow ids_of(uint32_t device);
+  uint64_t drawn_by_others(const IdRow& row, IdKind kind) const;
+  void ask(const std::vector<uint32_t>& asked);
   void forget(uint32_t place);
   void forget(uint32_t device, uint32_t place);
   void sweep(uint32_t device);
@@ -146,6 +174,7 @@ class Ledger {
   uint32_t answered_ = 0;                         // of the answering thread
   std::array<Parts, kLedgerDevices> mine_{};      // guarded by mutex_
   std::array<Parts, kLedgerDevices> cached_{};    // as published last
+  std::array<Ids, kLedgerDevices> my_ids_{};      // guarded by mutex_
   base::RankedMutex mutex_{base::Rank::kLedger};  // file locks do not tell threads apart
 };
 

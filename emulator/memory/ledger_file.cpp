@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <cerrno>
 #include <fstream>
 #include <memory>
 
@@ -87,6 +88,20 @@ LedgerFile open_private() {
 }
 
 }  // namespace
+
+FileLock::FileLock(int file) : file_(file) {
+  struct flock lock = ledger_lock(F_WRLCK, 0);
+  while (fcntl(file_, F_OFD_SETLKW, &lock) != 0) {
+    if (errno == EINTR) continue;
+    base::fail(ACL_ERROR_RT_DRV_INTERNAL_ERROR,
+               "cannot lock the capacity ledger: " + os::last_reason());
+  }
+}
+
+FileLock::~FileLock() {
+  struct flock lock = ledger_lock(F_UNLCK, 0);
+  fcntl(file_, F_OFD_SETLK, &lock);
+}
 
 LedgerFile open_ledger_file(const std::string& machine) {
   check_name(machine);

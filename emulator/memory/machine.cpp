@@ -202,8 +202,27 @@ void Machine::serve() {
       if (arena != nullptr) arena->trim_pools();
       cached.push_back(arena != nullptr ? arena->idle() : Parts{});
     }
+    if (auto* const give_back = give_back_.load(std::memory_order_relaxed)) give_back();
     ledger_->answer(*question, cached);
   }
+}
+
+uint32_t Machine::draw_ids(int32_t device, IdKind kind, uint32_t wanted, uint32_t limit) {
+  check_device(device);
+  answer_others();
+  const auto index = static_cast<uint32_t>(device);
+  if (const uint32_t count = ledger_->draw_ids(index, kind, wanted, limit)) return count;
+  ledger_->ask_others_for_ids(index, kind);
+  return ledger_->draw_ids(index, kind, wanted, limit);
+}
+
+uint64_t Machine::ids_of_others(int32_t device, IdKind kind) {
+  check_device(device);
+  Ledger& shared = ledger();
+  const auto index = static_cast<uint32_t>(device);
+  if (shared.ids_of_others(index, kind) == 0) return 0;
+  shared.ask_others_for_ids(index, kind);
+  return shared.ids_of_others(index, kind);
 }
 
 void Machine::set_peer(int32_t device, int32_t peer, bool enabled) {

@@ -66,6 +66,15 @@ class Machine {
   void set_memory(const MemorySettings& settings);
   // Starts the thread that answers other processes (Note [Asking others]), once.
   void answer_others();
+  // Up to `wanted` ids of a device for this process, none when its processes use all of them. Asks
+  // the others first, for at most 50 ms.
+  uint32_t draw_ids(int32_t device, IdKind kind, uint32_t wanted, uint32_t limit);
+  // What other processes use, after they gave back what they do not.
+  uint64_t ids_of_others(int32_t device, IdKind kind);
+  // Who draws ids sets what gives back the idle ones; called by the answering thread.
+  void return_idle_ids_with(void (*give_back)()) {
+    give_back_.store(give_back, std::memory_order_relaxed);
+  }
 
   void set_peer(int32_t device, int32_t peer, bool enabled);
   bool peer(int32_t device, int32_t peer) const;
@@ -85,6 +94,7 @@ class Machine {
   std::atomic<Pinned*> pinned_{nullptr};
   std::unique_ptr<Ledger> ledger_;
   bool answers_ = false;
+  std::atomic<void (*)()> give_back_{nullptr};
   Budget budget_;
   std::array<std::atomic<uint64_t>, kLedgerDevices> peers_{};
 };

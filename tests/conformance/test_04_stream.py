@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import rawabi
+from peer import Peer, hear, say
 from rawabi import (
     NULL,
     Gate,
@@ -99,6 +100,41 @@ def test_streams_used_up(chip: str, limit: int) -> None:
     assert (code, rest) == (207008, [0, 0, 0])
     default_streams = 2 if chip == "310P" else 1
     assert count == limit - default_streams
+
+
+@rule("S4.4")
+@pytest.mark.emulator
+def test_streams_of_all_processes_count(device: int) -> None:
+    def body(count: int) -> None:
+        ok(acl.aclrtSetDevice(0))
+        streams = [new_stream() for _ in range(count)]
+        say(len(streams))
+        destroyed = hear()
+        for stream in streams[:destroyed]:
+            ok(acl.aclrtDestroyStream(stream))
+        say(destroyed)
+        hear()
+
+    def create_all() -> int:
+        out = ffi.new("void **")
+        while (code := acl.aclrtCreateStream(out)) == 0:
+            mine.append(out[0])
+        assert code == 207008
+        return len(mine)
+
+    mine: list[Any] = []
+    limit, defaults = dict(STREAM_LIMITS)[rawabi.chip()], 2  # of the two processes
+    with Peer(body, count=300) as other:
+        assert other.hear() == 300
+        assert create_all() == limit - 300 - defaults
+        assert "301 of them by other processes" in rawabi.recent()
+        other.say(200)
+        assert other.hear() == 200  # what it uses no more comes back when it is asked for
+        assert rawabi.eventually(lambda: create_all() == limit - 100 - defaults)
+        other.kill()
+    assert create_all() == limit - 1
+    for stream in mine:
+        ok(acl.aclrtDestroyStream(stream))
 
 
 @rule("S4.6")

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import rawabi
 from capturing import RELAXED, capture, closing, end_code, fill, first_byte, run
+from peer import Peer, hear, say
 from rawabi import (
     IPC,
     NULL,
@@ -117,6 +118,31 @@ def test_notify_limit() -> None:
         return [codes.count(0), codes[-1], acl.aclrtCreateNotify(out, 0)]
 
     assert rawabi.fresh_on("310P", body) == [1024, 207009, 0]
+
+
+@pytest.mark.emulator
+def test_notifies_of_all_processes_count(device: int) -> None:
+    def body() -> None:
+        ok(acl.aclrtSetDevice(0))
+        out = ffi.new("void **")
+        say([acl.aclrtCreateNotify(out, 0) for _ in range(100)].count(0))
+        hear()
+
+    def create_all() -> int:
+        out = ffi.new("void **")
+        while (code := acl.aclrtCreateNotify(out, 0)) == 0:
+            mine.append(out[0])
+        assert code == 207009
+        return len(mine)
+
+    mine: list[Any] = []
+    with Peer(body) as other:
+        assert other.hear() == 100
+        before = create_all()
+        other.kill()
+    assert create_all() == before + 100  # what a process had ends with it
+    for notify in mine:
+        ok(acl.aclrtDestroyNotify(notify))
 
 
 def test_waiting_streams_are_aborted_and_dropped(notify: Any, stream: Any, block: Any) -> None:

@@ -218,7 +218,7 @@ TEST(memory_ledger_survives_a_hostile_peer) {
     std::array<uint64_t, 64> noise{};
     while (true) {
       for (uint64_t& word : noise) word = random();
-      const auto at = static_cast<off_t>(random() % 300'000);
+      const auto at = static_cast<off_t>(random() % 800'000);
       if (random() % 8 == 0 && ftruncate(file, at) != 0) _exit(1);
       if (pwrite(file, noise.data(), sizeof noise, at) < 0) _exit(1);
     }
@@ -228,10 +228,14 @@ TEST(memory_ledger_survives_a_hostile_peer) {
     mine.charge(device, Pages::kHuge, 100, 1ULL << 40);  // may be refused: sums are noise
     mine.release(device, Pages::kHuge, 100);
     mine.used(device);
+    const auto drawn = mine.draw_ids(device, ascendrt::memory::IdKind::kEvent, 64, 1000);
+    mine.return_ids(device, ascendrt::memory::IdKind::kEvent, drawn);
+    mine.ids_of_others(device, ascendrt::memory::IdKind::kEvent);
     mine.cached_by_others(device);
     mine.other_holders(device);
     if (step % 50 != 0) continue;
     mine.ask_others(device);
+    mine.ask_others_for_ids(device, ascendrt::memory::IdKind::kEvent);
     if (const auto question = mine.wait_for_question()) mine.answer(*question, {{1, 2}});
   }
   kill(peer, SIGKILL);
@@ -268,6 +272,38 @@ TEST(memory_ledger_asks_and_is_answered) {
   CHECK_EQ(mine.used(0).total(), uint64_t{210});
   CHECK_EQ(mine.cached_by_others(0).huge_bytes, uint64_t{50});
   CHECK_EQ(mine.cached_by_others(0).normal_bytes, uint64_t{0});
+}
+
+TEST(memory_ledger_shares_ids) {
+  using ascendrt::memory::IdKind;
+  const Machine machine("ids");
+  Ledger first(machine.name);
+  Ledger second(machine.name);
+  CHECK_EQ(first.draw_ids(0, IdKind::kStream, 64, 100), 64U);
+  CHECK_EQ(second.draw_ids(0, IdKind::kStream, 64, 100), 36U);  // what is left
+  CHECK_EQ(second.draw_ids(0, IdKind::kStream, 1, 100), 0U);
+  CHECK_EQ(second.draw_ids(0, IdKind::kEvent, 64, 100), 64U);  // kinds and devices apart
+  CHECK_EQ(second.draw_ids(1, IdKind::kStream, 100, 100), 100U);
+  CHECK_EQ(first.ids_of_others(0, IdKind::kStream), uint64_t{36});
+  CHECK_EQ(second.ids_of_others(0, IdKind::kStream), uint64_t{64});
+  first.return_ids(0, IdKind::kStream, 1000);  // more than it has: stops at 0
+  CHECK_EQ(second.ids_of_others(0, IdKind::kStream), uint64_t{0});
+  CHECK_EQ(second.draw_ids(0, IdKind::kStream, 64, 100), 64U);
+}
+
+TEST(memory_ledger_takes_ids_of_a_killed_process_back) {
+  using ascendrt::memory::IdKind;
+  const Machine machine("idkill");
+  Ledger mine(machine.name);
+  Worker worker([&] {
+    auto* theirs = new Ledger(machine.name);
+    if (theirs->draw_ids(0, IdKind::kNotify, 90, 100) != 90) _exit(1);
+  });
+  CHECK(worker.ready());
+  CHECK_EQ(mine.draw_ids(0, IdKind::kNotify, 64, 100), 10U);
+  worker.kill_now();
+  CHECK_EQ(mine.draw_ids(0, IdKind::kNotify, 90, 100), 90U);
+  CHECK_EQ(mine.ids_of_others(0, IdKind::kNotify), uint64_t{0});
 }
 
 TEST(memory_ledger_is_made_new_only_when_nobody_uses_it) {
