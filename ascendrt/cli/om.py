@@ -30,6 +30,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="NAME:1,3,48,192[;NAME:...]",
         help="fix the open dimensions of inputs",
     )
+    convert.add_argument(
+        "--precision-mode",
+        metavar="MODE",
+        help="element types of the operators, a name of ATC's --precision_mode, such as "
+        "force_fp16 or allow_fp32_to_fp16 (default: must_keep_origin_dtype)",
+    )
     convert.set_defaults(command=convert_command)
     info = actions.add_parser("info", help="show inputs, outputs and sizes of an OM file")
     info.add_argument("om", type=Path, metavar="NET.om")
@@ -78,6 +84,9 @@ def converter_options(options: argparse.Namespace) -> str:
         check_shapes(options.input_shape)
         lines.append(f"input_shape={options.input_shape}")
         words += ["--input-shape", options.input_shape]
+    if options.precision_mode:
+        lines.append(f"precision_mode={options.precision_mode}")
+        words += ["--precision-mode", options.precision_mode]
     lines.append(f"command_line={shlex.join(words)}")
     if any(not line.isprintable() for line in lines):
         raise CommandError("names with line breaks or control characters cannot be converted")

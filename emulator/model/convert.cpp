@@ -297,6 +297,7 @@ class Converter {
     root.convert_nodes();
     report_unsupported();
     add_outputs(root);
+    apply_precision(model_.graphs[0], session_.options.precision);
     for (Graph& graph : session_.subgraphs) model_.graphs.push_back(std::move(graph));
     complete(model_);
     record_plan();

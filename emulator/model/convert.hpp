@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "model/model.hpp"
+#include "model/precision.hpp"
 
 namespace ascendrt::model {
 
@@ -16,10 +17,11 @@ struct ConvertOptions {
   std::string soc_version;                  // empty: runs on any
   std::map<std::string, Dims> input_shape;  // by input name
   std::string command_line;                 // recorded in the file
+  PrecisionMode precision = PrecisionMode::kOrigin;
 };
 
-// "key=value" lines: soc_version, input_shape ("x:1,3,48,192;y:1,4"), command_line. Blank lines are
-// skipped; an unknown key or a bad value raises 100000.
+// "key=value" lines: soc_version, input_shape ("x:1,3,48,192;y:1,4"), precision_mode, command_line.
+// Blank lines are skipped; an unknown key or a bad value raises 100000.
 ConvertOptions parse_convert_options(std::string_view text);
 
 // The complete model (om_writer's complete() was applied, memory is planned). Raises 145000; the

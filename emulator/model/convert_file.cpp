@@ -93,9 +93,17 @@ ConvertOptions parse_convert_options(std::string_view text) {
         parse_input_shape(value, options);
       } else if (key == "command_line") {
         options.command_line = value;
+      } else if (key == "precision_mode") {
+        const auto mode = find_precision_mode(value);
+        if (!mode) {
+          bad_option("precision_mode '" + std::string(value) + "' is not known; known are " +
+                     std::string(kPrecisionModes));
+        }
+        options.precision = *mode;
       } else {
-        bad_option("option '" + std::string(key) +
-                   "' is not known; known are soc_version, input_shape and command_line");
+        bad_option(
+            "option '" + std::string(key) +
+            "' is not known; known are soc_version, input_shape, precision_mode and command_line");
       }
     }
     if (end == std::string_view::npos) break;

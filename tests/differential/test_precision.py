@@ -1,0 +1,118 @@
+"""What --precision_mode makes of a model: element types, rounding and closeness to float32."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import differential
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from ascendrt import _ctl
+from benchmarks import networks
+
+Array = np.ndarray[Any, Any]
+HALF_MODES = ("force_fp16", "fp16", "allow_fp32_to_fp16", "allow_mix_precision", "mixed_float16")
+BRAIN_MODES = ("allow_fp32_to_bf16", "allow_mix_precision_bf16", "mixed_bfloat16")
+WIDE_MODES = ("must_keep_origin_dtype", "origin", "force_fp32", "cube_fp16in_fp32out")
+
+
+def half(values: Array) -> Array:
+    return values.astype(np.float16).astype(np.float32)
+
+
+def brain(values: Array) -> Array:
+    """Rounded to the nearest bfloat16, ties to even."""
+    bits = values.astype(np.float32).view(np.uint32).astype(np.uint64)
+    kept = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
+    return (kept << 16).astype(np.uint32).view(np.float32)
+
+
+def dense() -> tuple[onnx.ModelProto, Array, Array]:
+    """y = exp(x @ w), with the largest value of x to tell the modes apart."""
+    draw = np.random.default_rng(3)
+    x, w = (draw.standard_normal(size).astype(np.float32) for size in ((5, 40), (40, 19)))
+    w /= 6
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["p"]), helper.make_node("Exp", ["p"], ["y"])]
+    ends = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, size)
+        for name, size in (("x", x.shape), ("y", (5, 19)))
+    ]
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:], [numpy_helper.from_array(w, "w")])
+    opsets = [helper.make_opsetid("", 17)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=8), x, w
+
+
+def products(x: Array, w: Array) -> Array:
+    """Products of float32 values, near enough to exact to be rounded once."""
+    return x.astype(np.float64) @ w.astype(np.float64)
+
+
+EXPECTED = {
+    "must_keep_origin_dtype": lambda x, w: np.exp(products(x, w)),
+    "force_fp32": lambda x, w: np.exp(products(half(x), half(w))),
+    "force_fp16": lambda x, w: half(np.exp(half(products(half(x), half(w))))),
+    "allow_fp32_to_fp16": lambda x, w: np.exp(half(products(half(x), half(w)))),
+    "allow_fp32_to_bf16": lambda x, w: np.exp(brain(products(brain(x), brain(w)))),
+    "mixed_float16": lambda x, w: np.exp(half(products(half(x), half(w)))),
+    "mixed_bfloat16": lambda x, w: np.exp(brain(products(brain(x), brain(w)))),
+}
+
+
+def test_each_mode_rounds_where_it_says(tmp_path: Path) -> None:
+    """One rounding step of slack: a product may lie next to a tie."""
+    model, x, w = dense()
+    for mode in EXPECTED:
+        om = tmp_path / f"{mode}.om"
+        differential.convert(model, om, f"precision_mode={mode}")
+        differential.put_inputs(om, {"x": x})
+    differential.execute(tmp_path)
+    got = {mode: differential.outputs(tmp_path / f"{mode}.om")[0] for mode in EXPECTED}
+    for mode, expected in EXPECTED.items():
+        wanted = expected(x, w)
+        assert got[mode].dtype == np.float32, mode
+        close = np.isclose(got[mode], wanted, rtol=2e-6, atol=0)
+        assert close.mean() > 0.97, mode
+        np.testing.assert_allclose(got[mode], wanted, rtol=2e-2 if "bf" in mode else 2e-3)
+    assert not np.array_equal(got["force_fp16"], got["must_keep_origin_dtype"])
+    assert np.array_equal(got["force_fp16"], half(got["force_fp16"]))
+
+
+def test_a_transformer_in_every_mode(tmp_path: Path) -> None:
+    """Closeness to float32; inputs and outputs keep their types; halves make a smaller file."""
+    model, feeds = networks.bert(blocks=1, length=24), networks.sentences(length=24)
+    modes = (*HALF_MODES, *BRAIN_MODES, *WIDE_MODES)
+    for mode in modes:
+        differential.convert(model, tmp_path / f"{mode}.om", f"precision_mode={mode}")
+        differential.put_inputs(tmp_path / f"{mode}.om", feeds)
+    differential.execute(tmp_path)
+    expected = differential.reference(model, feeds)[0].astype(np.float64)
+    for mode in modes:
+        got = differential.outputs(tmp_path / f"{mode}.om")[0]
+        assert got.dtype == np.float32
+        cosine = (got * expected).sum() / np.sqrt((got * got).sum() * (expected**2).sum())
+        assert cosine >= (0.9999 if mode in BRAIN_MODES else 0.99999), mode
+        least = 0.0 if mode in ("must_keep_origin_dtype", "origin") else 1e-5
+        assert least <= differential.distance(got, expected.astype(np.float32)) < 2e-2, mode
+    size = {mode: (tmp_path / f"{mode}.om").stat().st_size for mode in modes}
+    assert size["force_fp16"] < 0.6 * size["origin"]
+
+
+def test_half_models_compute_wide_when_told(tmp_path: Path) -> None:
+    """force_fp32 widens what the file has in half precision, but not its inputs and outputs."""
+    model, feeds = networks.bert(blocks=1, length=8), networks.sentences(length=8)
+    om = tmp_path / "wide.om"
+    differential.convert(networks.half(model), om, "precision_mode=force_fp32")
+    differential.put_inputs(om, feeds)
+    differential.execute(tmp_path)
+    assert differential.outputs(om)[0].dtype == np.float16
+
+
+def test_an_unknown_mode_is_refused_with_the_known_ones(tmp_path: Path) -> None:
+    model, _, _ = dense()
+    with pytest.raises(_ctl.ConvertError, match=r"'fp17' is not known.*allow_fp32_to_fp16"):
+        differential.convert(model, tmp_path / "x.om", "precision_mode=fp17")
+    assert not (tmp_path / "x.om").exists()
