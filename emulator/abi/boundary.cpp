@@ -48,15 +48,6 @@ base::Code note_unexpected(ApiId api, const char* what) noexcept {
   }
 }
 
-void check_usable() {
-  if (!core::forked_child()) return;
-  base::fail(
-      ACL_ERROR_RT_INTERNAL_ERROR,
-      "this process was forked from one that already used the runtime; device state, streams "
-      "and threads do not survive a fork: start workers with the 'spawn' method, or fork "
-      "before the first call");
-}
-
 void refuse_argument(const std::string& text) {
   base::fail(ACL_ERROR_INVALID_PARAM, text, base::Layer::kAcl);
 }

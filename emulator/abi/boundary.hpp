@@ -25,10 +25,9 @@ namespace ascendrt::abi {
 base::Code note_failure(ApiId api, const base::Error& error) noexcept;
 // For the handler of unexpected exceptions: 500000 with the exception's text.
 base::Code note_unexpected(ApiId api, const char* what) noexcept;
-// Raises in the child of a fork (a runtime cannot be shared across fork), once per call.
-void check_usable();
 
-// With modelled time a call costs its thread something; see host_cost.cpp.
+// With modelled time a call costs its thread something; see host_cost.cpp. Raises in the child of a
+// fork (a runtime cannot be shared across fork).
 class HostCall {
  public:
   explicit HostCall(ApiId api) {
@@ -54,7 +53,6 @@ void charge_bytes(double gen::TimingRow::* us_per_mb, uint64_t bytes);
 template <ApiId id, class F>
 base::Code call(F&& f) {
   try {
-    check_usable();
     const HostCall host_call(id);
     if constexpr (std::is_void_v<std::invoke_result_t<F>>) {
       std::forward<F>(f)();

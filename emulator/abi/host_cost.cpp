@@ -34,6 +34,13 @@ bool wants_real_time() {
 }  // namespace
 
 void HostCall::begin(ApiId api) {
+  if (core::forked_child()) {
+    base::fail(
+        ACL_ERROR_RT_INTERNAL_ERROR,
+        "this process was forked from one that already used the runtime; device state, streams "
+        "and threads do not survive a fork: start workers with the 'spawn' method, or fork "
+        "before the first call");
+  }
   if (core::g_clock.load(std::memory_order_relaxed) == core::Clock::kUnknown) {
     if (wants_real_time()) {
       core::g_clock.store(core::Clock::kReal, std::memory_order_relaxed);

@@ -4,9 +4,11 @@
 // Must never: hold a lock while an object is destroyed.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 
+#include "base/barrier.hpp"
 #include "base/cpu.hpp"
 #include "base/ref.hpp"
 
@@ -58,7 +60,7 @@ class Peek {
     if (!outermost_) return;
     number.store(now + 1, std::memory_order_relaxed);
     std::atomic_signal_fence(std::memory_order_seq_cst);
-    if (!removals_make_order_) number.exchange(now + 1);
+    if (!g_others_can_pass) number.exchange(now + 1);
   }
   Peek(const Peek&) = delete;
   Peek& operator=(const Peek&) = delete;
@@ -77,7 +79,6 @@ class Peek {
  private:
   static std::atomic<uint64_t>& make_number();
   ART_FAST_THREAD_LOCAL static inline std::atomic<uint64_t>* t_number = nullptr;
-  static bool removals_make_order_;  // set when the first thread makes its number
   bool outermost_ = true;
 };
 
@@ -109,6 +110,47 @@ class HandleTable {
   bool in_window(const void* address) const;
 
  private:
+  // Note [Handles]
+  // A handle is window + ((generation << kIndexBits | index) << 4) inside one PROT_NONE mapping. A
+  // slot word packs  [ generation:12 | alive:1 | kind:8 | pins:32 ]. A lookup pins the slot with
+  // one fetch_add, compares the rest of the word with what the handle says, takes a reference, and
+  // unpins. A removal clears `alive` (so new lookups fail), waits for the pins of lookups already
+  // inside (a few instructions each), and takes the object out. Free slots are reused first in,
+  // first out and only when kMinFree of them wait, so a stale handle can match again only after
+  // about kMinFree * 4096 creations; fewer where the host is short of addresses (ulimit -v).
+  static constexpr unsigned kIndexBits = 20;
+  static constexpr uint64_t kSlots = 1ULL << kIndexBits;
+  static constexpr uint64_t kPinMask = 0xFFFFFFFFULL;
+  static constexpr unsigned kKindShift = 32;
+  static constexpr unsigned kAliveShift = 40;
+  static constexpr unsigned kGenerationShift = 41;
+  // Slots are allocated in chunks that never move, so lookups need no lock.
+  static constexpr uint64_t kChunkSlots = 4096;
+  struct Slot {
+    std::atomic<uint64_t> word{0};
+    Object* object = nullptr;
+  };
+  struct Located {
+    Slot* slot = nullptr;
+    uint64_t generation = 0;
+  };
+
+  static constexpr uint64_t identity(uint64_t generation, Kind kind) {
+    return generation << kGenerationShift | 1ULL << kAliveShift |
+           static_cast<uint64_t>(kind) << kKindShift;
+  }
+  Located locate(const void* handle) const {
+    // acquire: where there are bytes, the start is known.
+    const uint64_t bytes = window_bytes_.load(std::memory_order_acquire);
+    const uint64_t offset =
+        reinterpret_cast<uintptr_t>(handle) - window_.load(std::memory_order_relaxed);
+    if (offset >= bytes || (offset & 15) != 0) return {};
+    const uint64_t index = (offset >> 4) & (kSlots - 1);
+    // acquire: pairs with the release in take_free_slot() that publishes the chunk.
+    Slot* chunk = chunks_[index / kChunkSlots].load(std::memory_order_acquire);
+    if (chunk == nullptr) return {};
+    return {chunk + index % kChunkSlots, offset >> (4 + kIndexBits)};
+  }
   // Their removal costs a system call more.
   static constexpr bool peekable(Kind kind) {
     return kind == Kind::kStream || kind == Kind::kEvent || kind == Kind::kContext;
@@ -121,10 +163,25 @@ class HandleTable {
   }
   void* insert_object(Object* object, Kind kind);
   Object* lookup(const void* handle, Kind kind);  // returns a retained object or null
-  Object* find(const void* handle, Kind kind);
+  Object* find(const void* handle, Kind kind) const {
+    const Located at = locate(handle);
+    // acquire as in lookup(); sequentially consistent for Note [Peek].
+    const bool alive =
+        at.slot != nullptr && (at.slot->word.load() & ~kPinMask) == identity(at.generation, kind);
+    return alive ? at.slot->object : nullptr;
+  }
   Object* take(const void* handle, Kind kind);  // returns a retained object or null
+  void make_window();
+  uint32_t take_free_slot();
+  static void set_identity(Slot& slot, uint64_t value);
+
+  std::atomic<uintptr_t> window_{0};
+  std::atomic<uint64_t> window_bytes_{0};  // 0 before the first insertion
+  std::array<std::atomic<Slot*>, kSlots / kChunkSlots> chunks_{};
+  std::array<std::atomic<uint32_t>, 256> live_{};
 };
 
-HandleTable& handles();
+inline constinit HandleTable g_handles;
+inline HandleTable& handles() { return g_handles; }
 
 }  // namespace ascendrt::base

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <mutex>  // lock_guard and unique_lock, for those who include this
 
+#include "base/barrier.hpp"
 #include "base/cpu.hpp"
 
 #ifndef NDEBUG
@@ -30,8 +31,11 @@ enum class Rank : uint8_t {
   kLeaf
 };
 
-// Locks are held for nanoseconds: who finds one taken looks a few times more before it sleeps, and
-// taking and giving a free one are an atomic instruction each.
+// Locks are held for nanoseconds: who finds one taken looks a few times more before it sleeps.
+// Taking a free one is an atomic instruction; giving it is a plain store where the kernel lets who
+// goes to sleep make the others pass a barrier (Note [Asymmetric order]: the words are word_ and
+// sleepers_). unlock() looks at the object after the lock is free: who destroys one has to know
+// that no thread is inside.
 class RankedMutex {
  public:
   explicit RankedMutex(Rank rank) : rank_(rank) {}
@@ -49,29 +53,27 @@ class RankedMutex {
   }
   void unlock() {
     leave();
-    if (word_.exchange(kFree, std::memory_order_release) == kAwaited) word_.notify_one();
+    if (g_others_can_pass) {
+      word_.store(kFree, std::memory_order_release);
+      std::atomic_signal_fence(std::memory_order_seq_cst);
+    } else {
+      word_.exchange(kFree);
+    }
+    if (sleepers_.load() != 0) [[unlikely]]
+      wake();
   }
 
  private:
   static constexpr uint32_t kFree = 0;
   static constexpr uint32_t kTaken = 1;
-  static constexpr uint32_t kAwaited = 2;  // taken, and a thread may sleep for it
-  static constexpr int kTries = 100;
 
   bool take() {
     uint32_t expected = kFree;
     return word_.compare_exchange_strong(expected, kTaken, std::memory_order_acquire,
                                          std::memory_order_relaxed);
   }
-  void wait() {
-    for (int tries = 0; tries < kTries; ++tries) {
-      relax();
-      if (word_.load(std::memory_order_relaxed) == kFree && take()) return;
-    }
-    while (word_.exchange(kAwaited, std::memory_order_acquire) != kFree) {
-      word_.wait(kAwaited, std::memory_order_relaxed);
-    }
-  }
+  void wait();
+  void wake();
 
 #ifdef NDEBUG
   void enter() { static_cast<void>(rank_); }  // debug builds check it
@@ -96,6 +98,7 @@ class RankedMutex {
 #endif
 
   std::atomic<uint32_t> word_{kFree};
+  std::atomic<uint32_t> sleepers_{0};  // threads that sleep, or are about to
   Rank rank_;
 };
 

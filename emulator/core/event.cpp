@@ -184,6 +184,7 @@ IdLease Event::lease_for_record(Stream& stream) const {
 }
 
 void Event::check_recordable(const Stream& stream) const {
+  if (stream.recording() == nullptr) return;
   const bool external = flags_ == ACL_EVENT_EXTERNAL;
   if (stream.capturing() && ((kind_ != EventKind::kEx && !external) || flags_ == ACL_EVENT_IPC)) {
     refuse_kind(

@@ -90,8 +90,7 @@ Outcome Executor::execute(const StreamState& stream, Task& task) {
   return outcome;
 }
 
-void Executor::refuse_if_closed(const StreamState& stream) {
-  if (!stream.refusing.load(std::memory_order_relaxed)) return;
+void Executor::refuse(const StreamState& stream) {
   if (stream.closed) {
     base::fail(ACL_ERROR_RT_INVALID_HANDLE,
                name_of(stream) + " was destroyed, or its device reset, by another thread");
@@ -234,9 +233,10 @@ void Executor::run_detached(HostItem& item) {
   }
 }
 
-Executor& executor() {
+Executor& make_executor_once() {
   static Executor* const instance = [] {
     Executor* made = make_executor();
+    g_executor.store(made, std::memory_order_release);
     std::atexit([] {
       if (!forked_child()) executor().quiesce(kQuiesceNs);
     });

@@ -91,7 +91,11 @@ class Executor {
   virtual void with_scheduler(base::Function<void(Scheduler&, int64_t now_ns)> function) = 0;
 
   // With the lock held: why the stream takes no task; returns when it takes them.
-  static void refuse_if_closed(const StreamState& stream);
+  static void refuse_if_closed(const StreamState& stream) {
+    if (stream.refusing.load(std::memory_order_relaxed)) [[unlikely]]
+      refuse(stream);
+  }
+  [[noreturn]] static void refuse(const StreamState& stream);
   // Before a wait: turns what the caller has by a base::Peek into a reference.
   static base::Ref<const base::Counted> hold(const StreamState& stream) {
     base::Ref<const base::Counted> held(stream.owner);
@@ -130,6 +134,11 @@ std::string name_of(const StreamState& stream);
 int usable_cores();
 
 // Made at first use, never destroyed; quiesced at process exit.
-Executor& executor();
+inline std::atomic<Executor*> g_executor{nullptr};
+Executor& make_executor_once();
+inline Executor& executor() {
+  Executor* made = g_executor.load(std::memory_order_acquire);
+  return made != nullptr ? *made : make_executor_once();
+}
 
 }  // namespace ascendrt::core

@@ -19,8 +19,11 @@ struct Load {
 };
 
 // Known once the executor is made, or when the environment does not ask for modelled time.
-enum class Clock : uint8_t { kUnknown, kReal, kModelled };
+// kForked: in the child of a fork, which is refused.
+enum class Clock : uint8_t { kUnknown, kReal, kModelled, kForked };
 inline std::atomic<Clock> g_clock{Clock::kUnknown};
+// True when this process is the child of a fork of a process that used the runtime. Makes nothing.
+inline bool forked_child() { return g_clock.load(std::memory_order_relaxed) == Clock::kForked; }
 inline bool time_is_modelled() {
   return g_clock.load(std::memory_order_relaxed) == Clock::kModelled;
 }

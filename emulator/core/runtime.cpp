@@ -11,6 +11,7 @@
 #include "core/config_file.hpp"
 #include "core/cost.hpp"
 #include "core/init_callback.hpp"
+#include "core/load.hpp"
 #include "gen/abi.h"
 #include "memory/memory.hpp"
 
@@ -22,7 +23,6 @@ constexpr int64_t kMaxDevices = 64;  // src: hicann/runtime RT_MAX_DEV_NUM
 constexpr const char* kVisibleDevices = "ASCEND_RT_VISIBLE_DEVICES";
 
 std::atomic<Runtime*> g_runtime{nullptr};
-std::atomic<bool> g_forked{false};
 
 const gen::Soc& find_soc(const std::string& name) {
   std::string known;
@@ -232,11 +232,10 @@ Runtime& runtime() {
   const std::lock_guard lock(mutex);
   if (Runtime* found = g_runtime.load(std::memory_order_relaxed)) return *found;
   auto* made = new Runtime;
-  pthread_atfork(nullptr, nullptr, [] { g_forked.store(true, std::memory_order_relaxed); });
+  pthread_atfork(nullptr, nullptr,
+                 [] { g_clock.store(Clock::kForked, std::memory_order_relaxed); });
   g_runtime.store(made, std::memory_order_release);
   return *made;
 }
-
-bool forked_child() { return g_forked.load(std::memory_order_relaxed); }
 
 }  // namespace ascendrt::core

@@ -69,7 +69,5 @@ class Runtime {
 
 // Made at first use. Raises when the environment is wrong (unknown SoC, bad number ...).
 Runtime& runtime();
-// True when this process is the child of a fork of a process that used the runtime. Makes nothing.
-bool forked_child();
 
 }  // namespace ascendrt::core

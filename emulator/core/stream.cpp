@@ -139,8 +139,12 @@ bool Stream::enqueue(Task&& task) {
   return executor().submit(*state_, std::move(task)) != Admission::kNeverRecorded;
 }
 
-bool Stream::capturing() const { return records_as(*this, Recording::Mode::kCapture); }
-bool Stream::bound() const { return records_as(*this, Recording::Mode::kBuild); }
+bool Stream::capturing() const {
+  return recording() != nullptr && records_as(*this, Recording::Mode::kCapture);
+}
+bool Stream::bound() const {
+  return recording() != nullptr && records_as(*this, Recording::Mode::kBuild);
+}
 
 base::Code Stream::synchronize(int64_t timeout_ms) {
   const uint64_t number = state_->submitted.load(std::memory_order_relaxed);

@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/cpu.hpp"
 #include "core/context.hpp"
 #include "core/host_clock.hpp"
 #include "core/runtime.hpp"
@@ -16,11 +15,6 @@
 namespace ascendrt::core {
 namespace {
 
-// Note [End of a thread]
-// Destructors of static objects call the runtime after the thread-local objects of the main thread
-// are gone. So the state is reached through a plain pointer, the main thread's state is never
-// destroyed, and a thread that calls after its own clean-up gets a new state that stays.
-ART_FAST_THREAD_LOCAL ThreadState* t_state = nullptr;
 thread_local bool t_registered = false;
 
 struct Cleaner {
@@ -38,7 +32,9 @@ void keep_for_ever(ThreadState* state) {
   kept->push_back(state);
 }
 
-ThreadState& make_state() {
+}  // namespace
+
+ThreadState& make_thread_state() {
   t_state = new ThreadState;
   if (t_registered || is_main_thread()) {
     keep_for_ever(t_state);
@@ -48,8 +44,6 @@ ThreadState& make_state() {
   }
   return *t_state;
 }
-
-}  // namespace
 
 ThreadState::ThreadState() = default;
 
@@ -71,7 +65,5 @@ void ThreadState::set_device(int32_t device_index) {
   device_slot = device_index;
   device = &runtime().physical_device(device_index);
 }
-
-ThreadState& thread_state() { return t_state != nullptr ? *t_state : make_state(); }
 
 }  // namespace ascendrt::core

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 
+#include "base/cpu.hpp"
 #include "base/error.hpp"
 #include "base/ref.hpp"
 
@@ -43,6 +44,12 @@ struct ThreadState {
   std::string message_taken;  // backing of the pointer that aclGetRecentErrMsg gave out
 };
 
-ThreadState& thread_state();
+// Note [End of a thread]
+// Destructors of static objects call the runtime after the thread-local objects of the main thread
+// are gone. So the state is reached through a plain pointer, the main thread's state is never
+// destroyed, and a thread that calls after its own clean-up gets a new state that stays.
+ART_FAST_THREAD_LOCAL inline ThreadState* t_state = nullptr;
+ThreadState& make_thread_state();
+inline ThreadState& thread_state() { return t_state != nullptr ? *t_state : make_thread_state(); }
 
 }  // namespace ascendrt::core

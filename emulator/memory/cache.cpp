@@ -3,7 +3,6 @@
 #include <pthread.h>
 
 #include "memory/arena.hpp"
-#include "memory/os.hpp"
 #include "memory/pool.hpp"
 
 namespace ascendrt::memory {
@@ -11,12 +10,7 @@ namespace ascendrt::memory {
 constinit thread_local Lanes t_lanes __attribute__((tls_model("initial-exec")));
 
 Cache::Cache(Pool& pool, Heap& heap, std::byte* client, uint16_t home, uint64_t padding)
-    : heap_(heap),
-      client_(client),
-      padding_(padding),
-      home_(home),
-      asymmetric_(os::can_make_threads_pass_a_barrier()),
-      pool_(pool) {}
+    : heap_(heap), client_(client), padding_(padding), home_(home), pool_(pool) {}
 
 // The caches of one thread. Its end gives their contents to the pools.
 struct CacheList {

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/barrier.hpp"
 #include "memory/heap.hpp"
 #include "memory/shape.hpp"
 
@@ -51,9 +52,9 @@ struct Tally {
 // A cache belongs to one thread and one pool. The owner works in it without a lock or an atomic
 // exchange: it raises `busy`, looks whether the cache is closed, works, lowers `busy`. Who wants to
 // empty the cache (a context ends, memory is short, another process needs it) holds the pool's
-// lock, closes the cache, makes every thread of the process pass a full barrier (membarrier(2)),
-// and waits for `busy` to be low: from then on the owner can only come through the slow path, where
-// it meets the pool's lock. Without membarrier the owner's first store is a full barrier itself.
+// lock, closes the cache, makes the others pass a barrier (Note [Asymmetric order]), and waits for
+// `busy` to be low: from then on the owner can only come through the slow path, where it meets the
+// pool's lock.
 // Blocks in a cache are retired (Note [Heap]), so whoever touches or frees one is told that it was
 // freed. Blocks stay charged to the process; aclrtGetMemInfo counts them as free.
 class alignas(64) Cache {
@@ -97,7 +98,7 @@ class alignas(64) Cache {
   };
 
   bool enter() {
-    if (asymmetric_) {
+    if (base::g_others_can_pass) {
       busy_.store(1, std::memory_order_relaxed);
       std::atomic_signal_fence(std::memory_order_seq_cst);
     } else {
@@ -181,7 +182,6 @@ class alignas(64) Cache {
   std::byte* const client_;
   const uint64_t padding_;
   const uint16_t home_;
-  const bool asymmetric_;
   std::atomic<bool> dead_{false};  // its pool closed and will not touch it again
   Pool& pool_;
   std::atomic<uint32_t> closed_{0};

@@ -1,11 +1,9 @@
 #include "memory/os.hpp"
 
 #include <fcntl.h>
-#include <linux/membarrier.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -238,17 +236,6 @@ void decommit(std::byte* start, uint64_t bytes) {
 
 bool lock_on_touch(std::byte* start, uint64_t bytes) {
   return mlock2(start, bytes, MLOCK_ONFAULT) == 0;
-}
-
-bool can_make_threads_pass_a_barrier() {
-  static const bool works =
-      syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
-  return works;
-}
-
-void make_threads_pass_a_barrier() {
-  if (!can_make_threads_pass_a_barrier()) return;
-  syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
 }
 
 }  // namespace ascendrt::memory::os

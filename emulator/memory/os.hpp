@@ -67,12 +67,6 @@ void decommit(std::byte* start, uint64_t bytes);
 // Keeps pages resident from their first touch on. False when the limit does not allow it.
 bool lock_on_touch(std::byte* start, uint64_t bytes);
 
-// Whether make_threads_pass_a_barrier() works here (membarrier(2)); prepares it at the first call.
-bool can_make_threads_pass_a_barrier();
-// Every running thread of the process has passed a full memory barrier when this returns. Does
-// nothing where the kernel cannot.
-void make_threads_pass_a_barrier();
-
 // "reason (errno 12)" of the last failed call.
 std::string last_reason();
 

@@ -321,7 +321,7 @@ void Pool::empty_caches() {
   if (caches_.empty()) return;
   // seq_cst: with the barrier, either the owner sees the closed cache or we see it busy.
   for (Cache* cache : caches_) cache->closed_.store(1, std::memory_order_seq_cst);
-  os::make_threads_pass_a_barrier();
+  base::make_others_pass();
   Offsets all;
   for (Cache* cache : caches_) {
     // A few instructions long, if its thread runs at all.

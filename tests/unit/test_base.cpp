@@ -1,6 +1,8 @@
 // Handles, functions, JSON, environment.
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
+#include <future>
 #include <string>
 #include <thread>
 #include <vector>
@@ -9,6 +11,7 @@
 #include "base/function.hpp"
 #include "base/handle.hpp"
 #include "base/json.hpp"
+#include "base/mutex.hpp"
 #include "test.hpp"
 
 namespace {
@@ -88,6 +91,30 @@ TEST(handle_lookup_and_removal_race_without_losing_objects) {
   reader.join();
   handles().remove<Thing>(shared.load());
   CHECK_EQ(alive.load(), 0);
+}
+
+// Some hold the lock long enough that others sleep for it; a wake that got lost would never end.
+TEST(mutex_wakes_who_sleeps_for_it) {
+  RankedMutex mutex(Rank::kLeaf);
+  constexpr int kThreads = 4;
+  constexpr int kTurns = 20'000;
+  int turns = 0;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kThreads; ++i) {
+    threads.emplace_back([&] {
+      for (int turn = 0; turn < kTurns; ++turn) {
+        const std::lock_guard lock(mutex);
+        ++turns;
+        if (turns % 64 == 0) std::this_thread::yield();
+        if (turns % 4096 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  CHECK_EQ(turns, kThreads * kTurns);
+  CHECK(mutex.try_lock());
+  CHECK(!std::async(std::launch::async, [&] { return mutex.try_lock(); }).get());
+  mutex.unlock();
 }
 
 TEST(function_runs_inline_and_heap_bodies) {
