@@ -95,7 +95,7 @@ TEST(handle_lookup_and_removal_race_without_losing_objects) {
 
 // Some hold the lock long enough that others sleep for it; a wake that got lost would never end.
 TEST(mutex_wakes_who_sleeps_for_it) {
-  RankedMutex mutex(Rank::kLeaf);
+  ascendrt::base::RankedMutex mutex(ascendrt::base::Rank::kLeaf);
   constexpr int kThreads = 4;
   constexpr int kTurns = 20'000;
   int turns = 0;
