@@ -12,6 +12,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ascendrt._backend import backend as backend
     from ascendrt._pyacl import activate as activate
+    from ascendrt.clocks import Clock as Clock
+    from ascendrt.clocks import Future as Future
+    from ascendrt.clocks import clock as clock
+    from ascendrt.clocks import run as run
     from ascendrt.device import Context as Context
     from ascendrt.device import Device as Device
     from ascendrt.device import MemoryInfo as MemoryInfo
@@ -32,6 +36,7 @@ if TYPE_CHECKING:
     from ascendrt.errors import UsageError as UsageError
     from ascendrt.errors import WaitTimeoutError as WaitTimeoutError
     from ascendrt.memory import Memory as Memory
+    from ascendrt.memory import PinnedMemory as PinnedMemory
     from ascendrt.memory import memory_snapshot as memory_snapshot
     from ascendrt.memory import memory_stats as memory_stats
     from ascendrt.model import Model as Model
@@ -44,6 +49,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "_backend": ("backend",),
     "_pyacl": ("activate",),
+    "clocks": ("Clock", "Future", "clock", "run"),
     "device": ("Context", "Device", "MemoryInfo", "device_count", "finalize", "init", "soc_name"),
     "errors": (
         "AclError",
@@ -59,7 +65,7 @@ _HOMES = {
         "UsageError",
         "WaitTimeoutError",
     ),
-    "memory": ("Memory", "memory_snapshot", "memory_stats"),
+    "memory": ("Memory", "PinnedMemory", "memory_snapshot", "memory_stats"),
     "model": ("Model", "TensorSpec"),
     "stream": ("Event", "Stream"),
 }

@@ -22,7 +22,7 @@ import subprocess
 import sys
 import threading
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -124,6 +124,16 @@ class Backend:
         from ascendrt import _ctl
 
         return _ctl.machine()
+
+    def modelled_time(self) -> tuple[Callable[[], int], Callable[[], Any]] | None:
+        """Return what reads the virtual clock and makes its signals; None where time is real."""
+        if self.kind == "real":
+            return None
+        from ascendrt import _ctl
+
+        if _ctl.clock_now_ns() < 0:
+            return None
+        return _ctl.clock_now_ns, _ctl.ModelledSignal
 
 
 def package_lib_dir() -> Path:

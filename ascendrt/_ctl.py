@@ -10,6 +10,7 @@ import ctypes
 import functools
 import json
 import os
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
@@ -100,6 +101,53 @@ def memory_snapshot() -> dict[str, Any]:
 def machine() -> dict[str, Any]:
     """Return the emulated machine: capacity per device and the processes that hold some."""
     return memory(_MACHINE)
+
+
+def clock_now_ns() -> int:
+    """Return the calling thread's virtual clock; -1 when time is not virtual."""
+    return int(_time_entry("art_ctl_clock_now", ctypes.c_int64)())
+
+
+@functools.cache
+def _time_entry(name: str, result: Any, *argument_types: Any) -> Callable[..., Any]:
+    function: Any = _entry(name, *argument_types)
+    function.restype = result
+    return cast("Callable[..., Any]", function)
+
+
+class ModelledSignal:
+    """What one thread waits for and another one sets, in virtual time; see ascendrt/clock.py."""
+
+    _SLICE_NS = 200_000_000  # of real time: how soon Ctrl-C is seen
+    _SET, _DEADLINE = 0, 1
+
+    def __init__(self) -> None:
+        self._set = _time_entry("art_ctl_signal_set", None, ctypes.c_void_p)
+        self._wait = _time_entry(
+            "art_ctl_signal_wait", ctypes.c_int32, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64
+        )
+        self._free = _time_entry("art_ctl_signal_free", None, ctypes.c_void_p)
+        self._signal: int | None = _time_entry("art_ctl_signal_new", ctypes.c_void_p)()
+        if self._signal is None:
+            raise MemoryError("no host memory for a signal of the clock")
+
+    def set(self) -> None:
+        """Let the waiting thread go on; the next wait ends at once when nobody waits."""
+        self._set(self._signal)
+
+    def wait(self, until_ns: int | None = None) -> bool:
+        """Wait for `set` and take it back; False when the clock has come to `until_ns` before."""
+        until = -1 if until_ns is None else max(until_ns, 0)
+        on_main = threading.current_thread() is threading.main_thread()
+        slice_ns = self._SLICE_NS if on_main else -1
+        while True:
+            ended = self._wait(self._signal, until, slice_ns)
+            if ended in (self._SET, self._DEADLINE):
+                return bool(ended == self._SET)
+
+    def __del__(self) -> None:
+        if getattr(self, "_signal", None) is not None:
+            self._free(self._signal)
 
 
 def reset_ledger(name: str) -> str:

@@ -8,6 +8,8 @@ is used.
 
 from __future__ import annotations
 
+import sys
+import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -16,6 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, cast
 from ascendrt import _backend, errors
 
 if TYPE_CHECKING:
+    from ascendrt import _fast
     from ascendrt._gen.functions import Functions
 
 # A pointer or handle of the ABI: cffi has no static types for them.
@@ -39,13 +42,36 @@ class _Library:
 lib = cast("Functions", _Library())
 
 
+class _FastCalls:
+    """The calls of ascendrt._fast; the first one asked for loads the backend."""
+
+    def __getattr__(self, name: str) -> Any:
+        _backend.load()
+        from ascendrt import _fast
+
+        value = getattr(_fast, name)
+        setattr(self, name, value)
+        return value
+
+
+# Handles and addresses are ints there; see csrc/fastmodule.c.
+if TYPE_CHECKING:
+    fast = _fast
+else:
+    fast = _FastCalls()
+
+
 def _missing(name: str) -> Callable[..., Any]:
     def raise_missing(*_: object) -> Any:
-        backend = _backend.load()
-        text = f"none of the libraries in {backend.directory} has {name}"
-        raise errors.MissingSymbolError(name, "; not loaded: ".join((text, *backend.unloaded)))
+        raise _missing_symbol(name)
 
     return raise_missing
+
+
+def _missing_symbol(name: str) -> errors.MissingSymbolError:
+    backend = _backend.load()
+    text = f"none of the libraries in {backend.directory} has {name}"
+    return errors.MissingSymbolError(name, "; not loaded: ".join((text, *backend.unloaded)))
 
 
 def has(name: str) -> bool:
@@ -80,9 +106,22 @@ def check_quiet(code: int, api: str, **ids: object) -> None:
         warnings.warn(str(failure(code, api, **ids)), RuntimeWarning, stacklevel=2)
 
 
+def warn(error: Exception) -> None:
+    """Tell of an error in clean-up, where raising is not possible."""
+    warnings.warn(str(error), RuntimeWarning, stacklevel=3)
+
+
 def failure(code: int, api: str, **ids: object) -> errors.AclError:
     """Build the exception of a call that just failed on this thread, with the library's text."""
-    return errors.make(code, api, _recent_text(), **ids)
+    if code == errors.NOT_SUPPORTED_CODE and not has(api):
+        return _missing_symbol(api)
+    expected, _expected.prefixes = getattr(_expected, "prefixes", ()), ()
+    return errors.make(code, api, _recent_text(), expected, **ids)
+
+
+# Per thread: how the texts of failures begin that were forgotten and may still come: a thread
+# without a context cannot take them back.
+_expected = threading.local()
 
 
 def _recent_text() -> str:
@@ -91,10 +130,13 @@ def _recent_text() -> str:
     return text(raw.aclGetRecentErrMsg())
 
 
-def forget_failure() -> None:
+def forget_failure(code: int = 0, api: str = "") -> None:
     """Take back code and text of an outcome that is no failure for the user."""
     _recent_text()
     lib.aclrtGetLastError(0)
+    if code and not fast.get_context():
+        prefix = f"[{code} {errors.describe(code)[0]}] {api}: "
+        _expected.prefixes = (*getattr(_expected, "prefixes", ()), prefix)
 
 
 def recent_code() -> int:
@@ -132,6 +174,19 @@ def address(pointer: Handle) -> int:
     return int(_ffi().cast("uintptr_t", pointer))
 
 
+def pointer(number: int) -> Handle:
+    """Return a number as a pointer."""
+    return _ffi().cast("void *", number)
+
+
+def owned_buffer(number: int, size_bytes: int, free: Callable[[], None]) -> Any:
+    """Return host memory as an object with the buffer protocol; `free` runs with its last view."""
+    ffi = _ffi()
+    over = sys.is_finalizing  # the process's end frees it then
+    data = ffi.gc(ffi.cast("char *", number), lambda _: None if over() else free())
+    return ffi.buffer(data, size_bytes)
+
+
 def offset(pointer: Handle, size_bytes: int) -> Handle:
     """Return a pointer moved on by a number of bytes."""
     ffi = _ffi()
@@ -155,7 +210,7 @@ def writable(data: Any) -> Handle:
 
 
 class Callback:
-    """A Python function that C may call; it lives until `release`.
+    """A Python function that C may call, such as "void(void *)"; it lives until `release`.
 
     An exception inside cannot cross C: it is kept in `error` and reported as a warning.
     Threads: runs on whatever thread C calls from, which then takes the GIL.

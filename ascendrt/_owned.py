@@ -1,19 +1,30 @@
 """One rule for everything that owns a handle: close once, work in a `with`, warn when left open.
 
-Must never raise from a finalizer.
+Owns: what is done when the runtime has taken the handle back already. Must never raise from a
+finalizer.
+
+Note [Any order]: a stream ends with its context, whoever closes what first. Closing an object whose
+handle is gone (its context ended, the device was reset, the runtime was finalized) finds its work
+done and says nothing; every other refusal is an error. Some releases need a context on the calling
+thread, which a thread of the garbage collector has not: they are tried again in the object's own.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
+from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from ascendrt import _lib
 from ascendrt.errors import AscendrtError
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+_INVALID_HANDLE, _NO_CONTEXT, _OTHER_CONTEXT = 107017, 107002, 107003
 
 
 class Owned:
@@ -43,7 +54,10 @@ class Owned:
 
     def _require_open(self) -> None:
         if self._closed:
-            raise ValueError(f"this {type(self).__name__} is closed")
+            raise self._refusal()
+
+    def _refusal(self) -> ValueError:
+        return ValueError(f"this {type(self).__name__} is closed")
 
     def __enter__(self) -> Self:
         self._require_open()
@@ -64,10 +78,66 @@ class Owned:
             warnings.warn(f"while handling another error: {second}", RuntimeWarning, stacklevel=2)
 
     def __del__(self) -> None:
-        if self._closed or sys.is_finalizing():
+        if self._closed or _forked or sys.is_finalizing():
             return
         warnings.warn(f"{self!r} was never closed", ResourceWarning, source=self, stacklevel=2)
         try:
             self.close()
         except AscendrtError as error:
             warnings.warn(f"closing {self!r}: {error}", RuntimeWarning, stacklevel=2)
+
+
+class InContext(Owned):
+    """An object of a context. A thread that has no context gets this one when it uses the object:
+    a new thread has none, and an event loop's helpers and finalizers run on such threads.
+    """
+
+    _context = 0
+
+    def _failed(
+        self, code: int, api: str, function: Callable[..., int], *arguments: int, **ids: object
+    ) -> None:
+        """See to a call that answered `code`, not 0; in a thread without context it is repeated.
+
+        Raises: AclError unless the repeated call succeeds.
+        """
+        if code == _NO_CONTEXT and not _lib.fast.set_context(self._context):
+            _lib.forget_failure()
+            code = function(*arguments)
+        if code:
+            raise _lib.failure(code, api, **ids)
+
+
+def settle(code: int, api: str, context: int, free: Callable[[], int], **ids: object) -> None:
+    """See to a release that answered `code`, not 0; Note [Any order]. `context` 0: of none.
+
+    Raises: AclError when the runtime refuses for a reason of its own.
+    """
+    if code in (_NO_CONTEXT, _OTHER_CONTEXT) and context:
+        code = _again_in(context, free)
+    if code == _INVALID_HANDLE or (code and _forked):
+        _lib.forget_failure(code, api)
+    elif code:
+        raise _lib.failure(code, api, **ids)
+
+
+def _again_in(context: int, free: Callable[[], int]) -> int:
+    before = _lib.fast.get_context()
+    if _lib.fast.set_context(context):
+        return _INVALID_HANDLE  # the context is gone, and with it what it held
+    try:
+        return free()
+    finally:
+        if before:
+            _lib.fast.set_context(before)
+
+
+_forked = False  # the runtime cannot be used here, and what there was is the parent's
+
+
+def _note_fork() -> None:
+    global _forked
+    _forked = True
+
+
+os.register_at_fork(after_in_child=_note_fork)

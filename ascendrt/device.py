@@ -14,14 +14,15 @@ from dataclasses import dataclass
 
 from ascendrt import _lib
 from ascendrt._gen.enums import aclrtMemAttr
-from ascendrt._lib import call, check, lib
-from ascendrt._owned import Owned
+from ascendrt._lib import call, check, fast, lib
+from ascendrt._owned import Owned, settle
 
 _REPEATED_INIT = 100002
 _MEMORY_KINDS = (int(aclrtMemAttr.ACL_HBM_MEM), int(aclrtMemAttr.ACL_DDR_MEM))
 
 _lock = threading.Lock()
 _initialised = False
+_round = 0  # of init and finalize; references to devices end with theirs
 
 
 @dataclass(frozen=True)
@@ -58,11 +59,12 @@ def finalize() -> None:
 
     Raises: AclError.
     """
-    global _initialised
+    global _initialised, _round
     with _lock:
         if not _initialised:
             return
         _initialised = False
+        _round += 1
         atexit.unregister(_finalize_at_exit)
         call("aclFinalize")
 
@@ -100,19 +102,25 @@ class Device(Owned):
         if code:
             raise _lib.failure(code, "aclrtSetDevice", device=index, devices=_count_or_unknown())
         self.index = index
+        self._round = _round
         self._closed = False
-        self._context = _lib.current_context()
+        self._context = fast.get_context()
 
     def __repr__(self) -> str:
         return f"Device({self.index})"
 
     def _release(self) -> None:
-        call("aclrtResetDevice", self.index, ids={"device": self.index})
+        if self._round != _round:
+            return  # aclFinalize has dropped every reference
+        if code := lib.aclrtResetDevice(self.index):
+            again = lambda: int(lib.aclrtResetDevice(self.index))  # noqa: E731
+            settle(code, "aclrtResetDevice", 0, again, device=self.index)
 
     def use(self) -> None:
         """Make this device current on the calling thread (its primary context)."""
         self._require_open()
-        call("aclrtSetCurrentContext", self._context, ids={"device": self.index})
+        if code := fast.set_context(self._context):
+            raise _lib.failure(code, "aclrtSetCurrentContext", device=self.index)
 
     def synchronize(self) -> None:
         """Wait for all streams of the calling thread's current context.
@@ -153,15 +161,18 @@ class Context(Owned):
         self._handle = handle[0]
         self._owned: weakref.WeakSet[Owned] = weakref.WeakSet()
         self._closed = False
-        _contexts[_lib.address(self._handle)] = self
+        contexts[_lib.address(self._handle)] = weakref.ref(self)
 
     def __repr__(self) -> str:
         return f"Context(device={self.device_index})"
 
     def _release(self) -> None:
+        contexts.pop(_lib.address(self._handle), None)
         for owned in list(self._owned):
             owned.close()
-        call("aclrtDestroyContext", self._handle, ids={"device": self.device_index})
+        if code := lib.aclrtDestroyContext(self._handle):
+            again = lambda: int(lib.aclrtDestroyContext(self._handle))  # noqa: E731
+            settle(code, "aclrtDestroyContext", 0, again, device=self.device_index)
 
     def use(self) -> None:
         """Make this context current on the calling thread."""
@@ -169,16 +180,14 @@ class Context(Owned):
         call("aclrtSetCurrentContext", self._handle, ids={"device": self.device_index})
 
 
-# Open Context objects by the address of their handle.
-_contexts: weakref.WeakValueDictionary[int, Context] = weakref.WeakValueDictionary()
+# Open Context objects by the address of their handle; a plain dict, which costs nothing to ask.
+contexts: dict[int, weakref.ref[Context]] = {}
 
 
 def give_to_context(owned: Owned) -> None:
     """Let the current Context close `owned` with itself; nothing without a Context object."""
-    if not _contexts:
-        return
-    handle = _lib.current_context()
-    context = None if handle is None else _contexts.get(_lib.address(handle))
+    reference = contexts.get(fast.get_context())
+    context = reference() if reference else None
     if context is not None and not context.closed:
         context._owned.add(owned)
 

@@ -7,6 +7,7 @@ errors are raised about libraries that could not be loaded.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from ascendrt._gen import codes as _codes
 
@@ -27,15 +28,18 @@ class AclError(AscendrtError, RuntimeError):
     """A call answered with a status other than 0.
 
     Attributes: `code` (int), `name` (the constant's name), `api` (the function), `ids` (what the
-    call was about, such as device=0), `text` (the library's own message, may be empty), `hint`
-    (likely cause or fix, may be empty).
+    call was about, such as device=0), `text` (the library's own message, may be empty), `cause`
+    (the first failure on this thread that nobody has asked about, when it was an earlier one),
+    `hint` (likely cause or fix, may be empty).
     """
+
+    cause = ""
 
     def __init__(self, code: int, api: str, text: str = "", **ids: object) -> None:
         self.code = code
         self.api = api
         self.ids = ids
-        self.text = _of_the_call(code, api, text)
+        self.text = text
         self.name, self.hint = describe(code)
         super().__init__(code, api, text)
 
@@ -50,10 +54,12 @@ class AclError(AscendrtError, RuntimeError):
             parts.append(own)
         if self.hint and self.hint not in self.text and not self.text.startswith(prefix):
             parts.append(f"hint: {self.hint}")
+        if self.cause:
+            parts.append(f"before it, on this thread: {self.cause}")
         return "\n  ".join(parts)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (_rebuild, (type(self), self.code, self.api, self.text, self.ids))
+        return (_rebuild, (type(self), self.code, self.api, self.text, self.ids, self.cause))
 
 
 class UsageError(AclError):
@@ -121,25 +127,37 @@ def family(code: int) -> type[AclError]:
     )
 
 
-def make(code: int, api: str, text: str = "", **ids: object) -> AclError:
-    """Build the exception for a failed call; the caller raises it."""
-    return family(code)(code, api, text, **ids)
+def make(
+    code: int, api: str, text: str = "", expected: Sequence[str] = (), **ids: object
+) -> AclError:
+    """Build the exception for a failed call; the caller raises it.
+
+    `text` is what the library says; entries in it that begin with one of `expected` are no causes.
+    """
+    text, cause = _of_the_call(code, api, text, tuple(expected))
+    error = family(code)(code, api, text, **ids)
+    error.cause = cause
+    return error
 
 
-def _of_the_call(code: int, api: str, text: str) -> str:
-    """Keep what belongs to the call that failed.
+def _of_the_call(code: int, api: str, text: str, expected: tuple[str, ...]) -> tuple[str, str]:
+    """Return what belongs to the call that failed, and the first of the failures before it.
 
     The emulator answers with all failures that nobody has asked for yet, newest first; each begins
     with "[code NAME] function: ". Asking without a context adds a failure of its own.
     """
     entries = re.split(r"\n(?=\[\d+ \w+\] \w+: )", text.strip())
-    for entry in entries:
+    entries = [entry for entry in entries if "] aclGetRecentErrMsg: " not in entry]
+    for index, entry in enumerate(entries):
         if re.match(rf"\[{code} \w+\] {re.escape(api)}: ", entry):
-            return entry
-    return "\n".join(entry for entry in entries if "] aclGetRecentErrMsg: " not in entry)
+            earlier = [each for each in entries[index + 1 :] if not each.startswith(expected)]
+            return entry, earlier[-1] if earlier else ""
+    return "\n".join(entries), ""
 
 
 def _rebuild(
-    kind: type[AclError], code: int, api: str, text: str, ids: dict[str, object]
+    kind: type[AclError], code: int, api: str, text: str, ids: dict[str, object], cause: str
 ) -> AclError:
-    return kind(code, api, text, **ids)
+    error = kind(code, api, text, **ids)
+    error.cause = cause
+    return error

@@ -1,25 +1,35 @@
-"""Device memory: one allocation, explicit copies in and out.
+"""Memory: allocations on a device and pinned ones on the host, explicit copies in and out.
 
 Must never dereference a device pointer: on a card it faults, and on the emulator it does too.
+
+Note [Views of pinned memory]: numpy arrays, memoryviews and DLPack capsules over pinned memory hold
+the allocation itself, not the object. Closing the object with views about ends its use; the memory
+goes back to the runtime with the last view.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ascendrt import _backend, _lib
+from ascendrt import _backend, _lib, interop
 from ascendrt._gen.enums import aclrtMemcpyKind, aclrtMemMallocPolicy
-from ascendrt._lib import call
-from ascendrt._owned import Owned
-from ascendrt.device import give_to_context
+from ascendrt._lib import call, fast, lib
+from ascendrt._owned import Owned, settle
+from ascendrt.device import contexts, give_to_context
 from ascendrt.errors import AscendrtError
 
-_TO_DEVICE = int(aclrtMemcpyKind.ACL_MEMCPY_HOST_TO_DEVICE)
-_TO_HOST = int(aclrtMemcpyKind.ACL_MEMCPY_DEVICE_TO_HOST)
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+TO_DEVICE = int(aclrtMemcpyKind.ACL_MEMCPY_HOST_TO_DEVICE)
+TO_HOST = int(aclrtMemcpyKind.ACL_MEMCPY_DEVICE_TO_HOST)
+ON_DEVICE = int(aclrtMemcpyKind.ACL_MEMCPY_DEVICE_TO_DEVICE)
 _HUGE_FIRST = int(aclrtMemMallocPolicy.ACL_MEM_MALLOC_HUGE_FIRST)
+_DLPACK_CPU = 1
 
 
 def memory_stats() -> dict[str, Any]:
@@ -57,73 +67,90 @@ class Memory(Owned):
     pages for large sizes, contents undefined).
     """
 
+    size_bytes: int
+    _address: int
+
+    # A pair of Memory() and close() is a hot path: no call in it that is not needed.
     def __init__(self, size_bytes: int) -> None:
         if size_bytes < 1:
             raise ValueError(f"size_bytes is {size_bytes}; an allocation has at least 1 byte")
-        pointer = _lib.new("void **")
-        call("aclrtMalloc", pointer, size_bytes, _HUGE_FIRST, ids={"size_bytes": size_bytes})
+        address = fast.malloc(size_bytes, _HUGE_FIRST)
+        if address <= 0:
+            raise _lib.failure(-address, "aclrtMalloc", size_bytes=size_bytes)
         self.size_bytes = size_bytes
-        self._pointer = pointer[0]
+        self._address = address
         self._closed = False
-        give_to_context(self)
+        if contexts:
+            give_to_context(self)
 
     @classmethod
-    def from_array(cls, array: npt.ArrayLike) -> Memory:
-        """Allocate what `array` needs and copy it in."""
-        source = np.ascontiguousarray(array)
+    def from_array(cls, array: interop.HostArray) -> Self:
+        """Allocate what `array` needs and copy it in. Raises: as `write`."""
+        source = interop.view(array)
         memory = cls(max(source.nbytes, 1))
         memory.write(source)
         return memory
 
     @classmethod
-    def adopt(cls, pointer: _lib.Handle, size_bytes: int) -> Memory:
+    def adopt(cls, pointer: _lib.Handle, size_bytes: int) -> Self:
         """Take over an allocation that a call made; it is freed with the object."""
         memory = cls.__new__(cls)
         memory.size_bytes = size_bytes
-        memory._pointer = pointer
+        memory._address = _lib.address(pointer)
         memory._closed = False
         return memory
 
-    def __repr__(self) -> str:
-        return f"Memory({self.size_bytes} bytes at {_lib.address(self._pointer):#x})"
+    @staticmethod
+    def pinned(size_bytes: int) -> PinnedMemory:
+        """Allocate pinned host memory; the same as PinnedMemory(size_bytes)."""
+        return PinnedMemory(size_bytes)
 
-    def _release(self) -> None:
-        call("aclrtFree", self._pointer, ids={"memory": self})
+    def __repr__(self) -> str:
+        return f"Memory({self.size_bytes} bytes at {self._address:#x})"
+
+    def close(self) -> None:
+        """Free the memory; further calls do nothing. Raises: AclError when it was freed before."""
+        if not self._closed:
+            self._closed = True
+            if code := fast.free(self._address):
+                settle(code, "aclrtFree", 0, lambda: fast.free(self._address), memory=self)
 
     @property
     def pointer(self) -> _lib.Handle:
         """The device pointer, for calls this object does not wrap."""
-        self._require_open()
-        return self._pointer
+        return _lib.pointer(self.address)
 
     @property
     def address(self) -> int:
         """The device pointer as a number."""
-        return _lib.address(self.pointer)
+        self._require_open()
+        return self._address
 
-    def write(self, source: npt.ArrayLike, offset_bytes: int = 0) -> None:
+    def write(self, source: interop.HostArray, offset_bytes: int = 0) -> None:
         """Copy a host array to the device, as contiguous bytes; returns when it is there.
 
-        Raises: ValueError when it does not fit. Source: aclrtMemcpy; streams are not waited for.
+        Raises: ValueError when it does not fit or is not contiguous; TypeError for what is no
+        array on the host. Source: aclrtMemcpy; streams are not waited for.
         """
-        array = np.ascontiguousarray(source)
-        room = self._room(array.nbytes, offset_bytes)
+        array = interop.view(source)
+        room = self.room(array.nbytes, offset_bytes)
         if array.nbytes:
-            target = _lib.offset(self.pointer, offset_bytes)
-            data = _lib.readable(array)
-            call("aclrtMemcpy", target, room, data, array.nbytes, _TO_DEVICE, ids={"memory": self})
+            data, target = interop.address(array), self._address + offset_bytes
+            if code := fast.memcpy(target, room, data, array.nbytes, TO_DEVICE):
+                raise _lib.failure(code, "aclrtMemcpy", memory=self)
 
-    def read_into(self, target: np.ndarray[Any, Any], offset_bytes: int = 0) -> None:
+    def read_into(self, target: interop.HostArray, offset_bytes: int = 0) -> None:
         """Fill a contiguous, writable host array from the device.
 
         Raises: ValueError when the range is outside the allocation or the array is not writable.
         """
-        self._room(target.nbytes, offset_bytes)
-        if target.nbytes:
-            data = _lib.writable(target)
-            source = _lib.offset(self.pointer, offset_bytes)
-            size = target.nbytes
-            call("aclrtMemcpy", data, size, source, size, _TO_HOST, ids={"memory": self})
+        array = interop.view(target, writable=True)
+        size = array.nbytes
+        self.room(size, offset_bytes)
+        if size:
+            data, source = interop.address(array), self._address + offset_bytes
+            if code := fast.memcpy(data, size, source, size, TO_HOST):
+                raise _lib.failure(code, "aclrtMemcpy", memory=self)
 
     def read(
         self, shape: tuple[int, ...], dtype: npt.DTypeLike, offset_bytes: int = 0
@@ -138,16 +165,108 @@ class Memory(Owned):
 
     def fill(self, byte: int) -> None:
         """Set every byte to the same value, 0 to 255."""
-        if not 0 <= byte <= 255:
-            raise ValueError(f"byte is {byte}; it must be 0 to 255")
+        check_byte(byte)
         size = self.size_bytes
         call("aclrtMemset", self.pointer, size, byte, size, ids={"memory": self})
 
-    def _room(self, size_bytes: int, offset_bytes: int) -> int:
+    def room(self, size_bytes: int, offset_bytes: int) -> int:
+        """Return the bytes from `offset_bytes` to the end. Raises: ValueError when they lack."""
         self._require_open()
-        room = self.size_bytes - offset_bytes
-        if offset_bytes < 0 or size_bytes > room:
-            raise ValueError(
-                f"{size_bytes} bytes at offset {offset_bytes} do not fit in {self.size_bytes} bytes"
-            )
-        return room
+        return _room(self.size_bytes, size_bytes, offset_bytes)
+
+
+class PinnedMemory(Owned):
+    """Host memory that the device copies from and to directly; a stream's copies then overlap.
+
+    It is an array of bytes to numpy (`np.asarray`, `numpy`), to DLPack (`torch.from_dlpack`) and
+    as `buffer`, without a copy; see Note [Views of pinned memory]. Raises: ValueError for a size
+    below 1; OutOfMemoryError; AclError 107002 without a current device. Source: aclrtMallocHost.
+    """
+
+    def __init__(self, size_bytes: int) -> None:
+        if size_bytes < 1:
+            raise ValueError(f"size_bytes is {size_bytes}; an allocation has at least 1 byte")
+        out = _lib.new("void **")
+        call("aclrtMallocHost", out, size_bytes, ids={"size_bytes": size_bytes})
+        self.size_bytes = size_bytes
+        self._address = _lib.address(out[0])
+        self._block: Any = _lib.owned_buffer(
+            self._address, size_bytes, partial(_free_host, out[0], size_bytes, fast.get_context())
+        )
+        self._closed = False
+
+    def __repr__(self) -> str:
+        return f"PinnedMemory({self.size_bytes} bytes at {self._address:#x})"
+
+    def __len__(self) -> int:
+        return self.size_bytes
+
+    def _release(self) -> None:
+        self._block = None  # the last view frees
+
+    @property
+    def address(self) -> int:
+        """The address as a number, for calls this object does not wrap."""
+        self._require_open()
+        return self._address
+
+    @property
+    def buffer(self) -> memoryview:
+        """The bytes as a writable memoryview."""
+        self._require_open()
+        return memoryview(self._block)
+
+    def __buffer__(self, flags: int, /) -> memoryview:
+        return self.buffer
+
+    @property
+    def __array_interface__(self) -> dict[str, object]:
+        self._require_open()
+        return {"version": 3, "shape": (self.size_bytes,), "typestr": "|u1", "data": self._block}
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self.numpy().__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (_DLPACK_CPU, 0)
+
+    def numpy(
+        self, shape: tuple[int, ...] | None = None, dtype: npt.DTypeLike = np.uint8,
+        offset_bytes: int = 0,
+    ) -> np.ndarray[Any, Any]:  # fmt: skip
+        """Return a part of the memory as an array, without a copy; all of it without a shape.
+
+        Raises: ValueError when the array would not lie inside.
+        """
+        self._require_open()
+        kind = np.dtype(dtype)
+        if shape is None:
+            shape = ((self.size_bytes - offset_bytes) // kind.itemsize,)
+        count = int(np.prod(shape, dtype=np.int64))
+        _room(self.size_bytes, count * kind.itemsize, offset_bytes)
+        return np.frombuffer(self._block, kind, count, offset_bytes).reshape(shape)
+
+
+def _free_host(pointer: _lib.Handle, size_bytes: int, context: int) -> None:
+    """Free pinned memory when nothing views it any more: on any thread, at any time."""
+    if code := lib.aclrtFreeHost(pointer):
+        ids = {"address": hex(_lib.address(pointer)), "size_bytes": size_bytes}
+        try:
+            settle(code, "aclrtFreeHost", context, lambda: int(lib.aclrtFreeHost(pointer)), **ids)
+        except AscendrtError as error:
+            _lib.warn(error)
+
+
+def check_byte(byte: int) -> None:
+    """Raise ValueError for what is no byte."""
+    if not 0 <= byte <= 255:
+        raise ValueError(f"byte is {byte}; it must be 0 to 255")
+
+
+def _room(all_bytes: int, size_bytes: int, offset_bytes: int) -> int:
+    room = all_bytes - offset_bytes
+    if offset_bytes < 0 or size_bytes > room:
+        raise ValueError(
+            f"{size_bytes} bytes at offset {offset_bytes} do not fit in {all_bytes} bytes"
+        )
+    return room

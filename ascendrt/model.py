@@ -137,7 +137,7 @@ class _Dataset(Owned):
         """Copy a tensor to its buffer."""
         memory = self._memories[index]
         assert memory is not None, self._specs[index]
-        memory.write(array)
+        memory.write(np.ascontiguousarray(array))
 
     def read(self, index: int, dtype: npt.DTypeLike | None = None) -> np.ndarray[Any, Any]:
         """Copy a tensor to a new array after a run, in the shape that it has in this run.

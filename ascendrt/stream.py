@@ -1,25 +1,36 @@
 """Streams and events: ordered asynchronous work and marks in it.
 
-Must never keep a Python object of the device layer alive by accident: handles are numbers here.
+Owns: what a copy in flight needs (host arrays and memory objects live until it is over), functions
+of Python in a stream. Must never keep a Python object of the device layer alive by accident:
+handles are numbers here.
 """
 
 from __future__ import annotations
 
 import threading
+from collections import deque
+from collections.abc import Callable, Generator
+from typing import Any
 
-from ascendrt import _lib
+from ascendrt import _lib, interop
 from ascendrt._gen.enums import aclrtEventRecordedStatus, aclrtStreamStatus
-from ascendrt._lib import call, lib
-from ascendrt._owned import Owned
+from ascendrt._lib import call, fast, lib
+from ascendrt._owned import InContext, settle
+from ascendrt.clocks import clock
+from ascendrt.memory import ON_DEVICE, TO_DEVICE, TO_HOST, Memory, check_byte
 
 _STREAM_COMPLETE = int(aclrtStreamStatus.ACL_STREAM_STATUS_COMPLETE)
 _SLICE_MS = 200
 _RAN_OUT = 507046  # ACL_ERROR_RT_STREAM_SYNC_TIMEOUT
 _EVENT_COMPLETE = int(aclrtEventRecordedStatus.ACL_EVENT_RECORDED_STATUS_COMPLETE)
+# So many copies are kept alive together before their stream is asked how far it is.
+_KEPT_TOGETHER = 64
 
 
-class Stream(Owned):
+class Stream(InContext):
     """A queue of work in the calling thread's current context.
+
+    `await stream` waits as `synchronize` does, without blocking the event loop.
 
     Raises: AclError 107002 without a current device or context.
     Source: aclrtCreateStream.
@@ -28,26 +39,73 @@ class Stream(Owned):
     def __init__(self) -> None:
         handle = _lib.new("aclrtStream *")
         call("aclrtCreateStream", handle)
-        self._handle = handle[0]
+        self._address = _lib.address(handle[0])
+        self._context = fast.get_context()
+        self._kept: list[object] = []
+        self._marks: deque[tuple[Event, list[object]]] = deque()
+        self._raised: list[BaseException] = []
         self._closed = False
 
     def __repr__(self) -> str:
-        return f"Stream({_lib.address(self._handle):#x})"
+        return f"Stream({self._address:#x})"
 
     def _release(self) -> None:
-        call("aclrtDestroyStream", self._handle, ids={"stream": self})
+        try:
+            if code := self._destroy():
+                settle(code, "aclrtDestroyStream", self._context, self._destroy, stream=self)
+        finally:
+            self._drop_kept()
+            _Function.forget(self)
+
+    def _destroy(self) -> int:
+        return int(lib.aclrtDestroyStream(_lib.pointer(self._address)))
 
     @property
     def handle(self) -> _lib.Handle:
         """The aclrtStream, for calls this object does not wrap."""
         self._require_open()
-        return self._handle
+        return _lib.pointer(self._address)
+
+    @property
+    def done(self) -> bool:
+        """True when everything queued so far has run."""
+        self._require_open()
+        status = fast.stream_status(self._address)
+        if status < 0:
+            raise _lib.failure(-status, "aclrtStreamQuery", stream=self)
+        return status == _STREAM_COMPLETE
+
+    def synchronize(self, timeout_ms: int | None = None) -> None:
+        """Wait until everything queued has run; with `timeout_ms`, at most so long.
+
+        Raises: WaitTimeoutError when the time ran out; AclError of a task that failed; what a
+        function of `call` raised.
+        """
+        self._require_open()
+        kept, marks = self._kept, self._marks
+        self._kept, self._marks = [], deque()
+        try:
+            if timeout_ms is None:
+                self._synchronize_interruptibly()
+            else:
+                ids = {"stream": self, "timeout_ms": timeout_ms}
+                name = "aclrtSynchronizeStreamWithTimeout"
+                call(name, _lib.pointer(self._address), timeout_ms, ids=ids)
+        except BaseException:
+            self._kept[:0] = [kept, marks]  # the work may still go on
+            raise
+        for event, _ in marks:
+            event.close()
+        if self._raised:
+            raise self._raised.pop(0)
 
     def _synchronize_interruptibly(self) -> None:
         """Wait in slices on the thread that gets Ctrl-C: Python cannot act on it inside a call."""
         sliced = "aclrtSynchronizeStreamWithTimeout"
         if threading.current_thread() is not threading.main_thread() or not _lib.has(sliced):
-            call("aclrtSynchronizeStream", self.handle, ids={"stream": self})
+            wait, address = fast.synchronize_stream, self._address
+            if code := wait(address):
+                self._failed(code, "aclrtSynchronizeStream", wait, address, stream=self)
             return
         code = _RAN_OUT
         while code == _RAN_OUT:
@@ -60,42 +118,161 @@ class Stream(Owned):
                 _lib.forget_failure()
         _lib.check(code, sliced, stream=self)
 
-    @property
-    def done(self) -> bool:
-        """True when everything queued so far has run."""
-        status = _lib.new("aclrtStreamStatus *")
-        call("aclrtStreamQuery", self.handle, status, ids={"stream": self})
-        return int(status[0]) == _STREAM_COMPLETE
-
-    def synchronize(self, timeout_ms: int | None = None) -> None:
-        """Wait until everything queued has run; with `timeout_ms`, at most so long.
-
-        Raises: WaitTimeoutError when the time ran out; AclError of a task that failed.
-        """
-        if timeout_ms is None:
-            self._synchronize_interruptibly()
+    def __await__(self) -> Generator[Any, None, None]:
+        self._require_open()
+        if self.done:
+            self.synchronize()  # tells of failures, and waits for nothing
         else:
-            call(
-                "aclrtSynchronizeStreamWithTimeout",
-                self.handle,
-                timeout_ms,
-                ids={"stream": self, "timeout_ms": timeout_ms},
-            )
+            yield from clock().start(self.synchronize).__await__()
+
+    # ---- work
 
     def record(self, event: Event) -> Event:
         """Queue a mark: `event` is complete when all work before it has run. Returns `event`."""
-        call("aclrtRecordEvent", event.handle, self.handle, ids={"stream": self, "event": event})
+        if self._closed or event._closed:
+            raise self._refusal() if self._closed else event._refusal()
+        if code := fast.record_event(event._address, self._address):
+            call, arguments = fast.record_event, (event._address, self._address)
+            self._failed(code, "aclrtRecordEvent", call, *arguments, stream=self, event=event)
         return event
 
     def wait(self, event: Event) -> None:
         """Let later work of this stream wait for a recorded event; does not block the caller."""
-        call(
-            "aclrtStreamWaitEvent", self.handle, event.handle, ids={"stream": self, "event": event}
-        )
+        if self._closed or event._closed:
+            raise self._refusal() if self._closed else event._refusal()
+        if code := fast.stream_wait_event(self._address, event._address):
+            call, arguments = fast.stream_wait_event, (self._address, event._address)
+            self._failed(code, "aclrtStreamWaitEvent", call, *arguments, stream=self, event=event)
+
+    def write(self, memory: Memory, source: interop.HostArray, offset_bytes: int = 0) -> None:
+        """Queue a copy of a host array to the device.
+
+        The stream keeps `source` and `memory` until the copy is over; leave the elements as they
+        are until then. Copies from PinnedMemory overlap with other streams, others may not.
+
+        Raises: as Memory.write.
+        """
+        array = interop.view(source)
+        room, size = memory.room(array.nbytes, offset_bytes), array.nbytes
+        target = memory.address + offset_bytes
+        self._copy(target, room, interop.address(array), size, TO_DEVICE, (array, memory))
+
+    def read_into(self, memory: Memory, target: interop.HostArray, offset_bytes: int = 0) -> None:
+        """Queue a copy from the device to a host array; it is whole after `synchronize`.
+
+        The stream keeps `target` and `memory` until the copy is over. Raises: as Memory.read_into.
+        """
+        array = interop.view(target, writable=True)
+        size, data = array.nbytes, interop.address(array)
+        memory.room(size, offset_bytes)
+        source = memory.address + offset_bytes
+        self._copy(data, size, source, size, TO_HOST, (array, memory))
+
+    def copy(self, target: Memory, source: Memory, size_bytes: int | None = None) -> None:
+        """Queue a copy between allocations of this device, by default of all of `source`.
+
+        Raises: ValueError when it does not fit.
+        """
+        size = source.size_bytes if size_bytes is None else size_bytes
+        source.room(size, 0)
+        room = target.room(size, 0)
+        self._copy(target.address, room, source.address, size, ON_DEVICE, (target, source))
+
+    def fill(self, memory: Memory, byte: int, size_bytes: int | None = None) -> None:
+        """Queue setting the first bytes, by default all, to the same value, 0 to 255."""
+        check_byte(byte)
+        self._require_open()
+        size = memory.size_bytes if size_bytes is None else size_bytes
+        room = memory.room(size, 0)
+        arguments = (memory.address, room, byte, size, self._address)
+        if code := fast.memset_async(*arguments):
+            ids = {"stream": self, "memory": memory}
+            self._failed(code, "aclrtMemsetAsync", fast.memset_async, *arguments, **ids)
+        self.keep(memory)
+
+    def call(self, function: Callable[[], object]) -> None:
+        """Queue a function; it runs on a thread of the runtime once all work before it has run.
+
+        Later work waits for it. What it raises is raised by the next `synchronize`. It must not
+        call the runtime, as on a card. Source: aclrtLaunchHostFunc.
+        """
+        self._require_open()
+        _Function.launch(self, function)
+
+    def _copy(
+        self, target: int, room: int, source: int, size: int, kind: int, keep: object
+    ) -> None:
+        self._require_open()
+        if not size:
+            return
+        arguments = (target, room, source, size, kind, self._address)
+        if code := fast.memcpy_async(*arguments):
+            ids: dict[str, object] = {"stream": self, "size_bytes": size}
+            self._failed(code, "aclrtMemcpyAsync", fast.memcpy_async, *arguments, **ids)
+        self.keep(keep)
+
+    # ---- what work in flight needs
+
+    def keep(self, owner: object) -> None:
+        """Keep an object alive until all work queued so far has run."""
+        self._kept.append(owner)
+        if len(self._kept) >= _KEPT_TOGETHER:
+            self._mark_kept()
+
+    def _mark_kept(self) -> None:
+        """Drop what is no longer needed, and note up to where the rest is."""
+        while self._marks and self._marks[0][0].done:
+            self._marks.popleft()[0].close()
+        kept, self._kept = self._kept, []
+        self._marks.append((self.record(Event()), kept))
+
+    def _drop_kept(self) -> None:
+        marks, self._marks = self._marks, deque()
+        self._kept = []
+        for event, _ in marks:
+            event.close()
 
 
-class Event(Owned):
-    """A mark in a stream, with a time stamp.
+class _Function:
+    """The functions of Python in all streams; each is called once, by number."""
+
+    _lock = threading.Lock()
+    _entry: _lib.Callback | None = None
+    _waiting: dict[int, tuple[Stream, Callable[[], object]]] = {}  # noqa: RUF012
+    _next = 1
+
+    @classmethod
+    def launch(cls, stream: Stream, function: Callable[[], object]) -> None:
+        with cls._lock:
+            if cls._entry is None:
+                cls._entry = _lib.Callback("void(void *)", cls._run)
+            number, cls._next = cls._next, cls._next + 1
+            cls._waiting[number] = (stream, function)
+        try:
+            arguments = (stream.handle, cls._entry.pointer, _lib.pointer(number))
+            call("aclrtLaunchHostFunc", *arguments, ids={"stream": stream})
+        except BaseException:
+            cls._waiting.pop(number, None)
+            raise
+
+    @classmethod
+    def _run(cls, number: _lib.Handle) -> None:
+        stream, function = cls._waiting.pop(_lib.address(number))
+        try:
+            function()
+        except BaseException as error:
+            stream._raised.append(error)
+
+    @classmethod
+    def forget(cls, stream: Stream) -> None:
+        """Drop those that will not run: their stream has ended."""
+        with cls._lock:
+            for number in [n for n, (s, _) in cls._waiting.items() if s is stream]:
+                del cls._waiting[number]
+
+
+class Event(InContext):
+    """A mark in a stream, with a time stamp. `await event` waits for it in an event loop.
 
     Raises: AclError 107002 without a current device or context.
     Source: aclrtCreateEvent (the plain kind: synchronisation and time line).
@@ -104,31 +281,45 @@ class Event(Owned):
     def __init__(self) -> None:
         handle = _lib.new("aclrtEvent *")
         call("aclrtCreateEvent", handle)
-        self._handle = handle[0]
+        self._address = _lib.address(handle[0])
+        self._context = fast.get_context()
         self._closed = False
 
     def __repr__(self) -> str:
-        return f"Event({_lib.address(self._handle):#x})"
+        return f"Event({self._address:#x})"
 
     def _release(self) -> None:
-        call("aclrtDestroyEvent", self._handle, ids={"event": self})
+        if code := self._destroy():
+            settle(code, "aclrtDestroyEvent", self._context, self._destroy, event=self)
+
+    def _destroy(self) -> int:
+        return int(lib.aclrtDestroyEvent(_lib.pointer(self._address)))
 
     @property
     def handle(self) -> _lib.Handle:
         """The aclrtEvent, for calls this object does not wrap."""
         self._require_open()
-        return self._handle
+        return _lib.pointer(self._address)
 
     @property
     def done(self) -> bool:
         """True when the last recorded mark was reached; False when it was never recorded."""
-        status = _lib.new("aclrtEventRecordedStatus *")
-        call("aclrtQueryEventStatus", self.handle, status, ids={"event": self})
-        return int(status[0]) == _EVENT_COMPLETE
+        self._require_open()
+        status = fast.event_status(self._address)
+        if status < 0:
+            raise _lib.failure(-status, "aclrtQueryEventStatus", event=self)
+        return status == _EVENT_COMPLETE
 
     def synchronize(self) -> None:
         """Wait for the recorded mark; returns at once when it was never recorded."""
-        call("aclrtSynchronizeEvent", self.handle, ids={"event": self})
+        self._require_open()
+        wait, address = fast.synchronize_event, self._address
+        if code := wait(address):
+            self._failed(code, "aclrtSynchronizeEvent", wait, address, event=self)
+
+    def __await__(self) -> Generator[Any, None, None]:
+        if not self.done:
+            yield from clock().start(self.synchronize).__await__()
 
     def elapsed_ms(self, since: Event) -> float:
         """Return the time from the mark `since` to this one.
@@ -137,5 +328,6 @@ class Event(Owned):
         not finished.
         """
         result = _lib.new("float *")
-        call("aclrtEventElapsedTime", result, since.handle, self.handle)
+        ids = {"since": since, "event": self}
+        call("aclrtEventElapsedTime", result, since.handle, self.handle, ids=ids)
         return float(result[0])

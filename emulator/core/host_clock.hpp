@@ -28,6 +28,14 @@ struct HostThread : base::Counted {
   std::atomic<bool> ended{false};
 };
 
+// What one thread of the client waits for and another one sets, on this clock. The executor's lock
+// guards it.
+struct HostSignal {
+  bool set = false;
+  int64_t t_ns = 0;  // the clock of who set it
+};
+enum class SignalWait : int32_t { kSet, kDeadline, kNotYet };
+
 // How the ABI charges a call.
 struct CallCost {
   double us = 0;

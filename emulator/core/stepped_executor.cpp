@@ -67,7 +67,8 @@ void SteppedExecutor::settle_waiters() {
   }
 }
 
-bool SteppedExecutor::wait(Done done, int64_t deadline_ns, double cost_us, By by) {
+bool SteppedExecutor::wait(Done done, int64_t deadline_ns, double cost_us, By by,
+                           int64_t patient_ns) {
   const base::NoCancel uncancelled;  // what is waited for may use objects of the caller
   Section section(*this);
   HostThread& thread = self();
@@ -76,7 +77,9 @@ bool SteppedExecutor::wait(Done done, int64_t deadline_ns, double cost_us, By by
   waiters_.push_back(&waiter);
   change(thread, HostThread::State::kBlocked);
   settle_waiters();
-  while (!waiter.over) step_or_wait(section.lock(), waiter.over);
+  while (!waiter.over && (patient_ns == clock::kForever || clock::now_ns() < patient_ns)) {
+    step_or_wait(section.lock(), waiter.over, patient_ns);
+  }
   run_all_late(section.lock());
   std::erase(waiters_, &waiter);
   change(thread, before);
@@ -91,9 +94,8 @@ void SteppedExecutor::catch_up(Lock& lock, HostThread& thread) {
 }
 
 // Makes one step, or waits for what keeps the clock from the next one.
-void SteppedExecutor::step_or_wait(Lock& lock, const bool& over) {
+void SteppedExecutor::step_or_wait(Lock& lock, const bool& over, int64_t wake) {
   const uint64_t seen = version_;
-  int64_t wake = clock::kForever;
   if (!stepping_) {
     const int64_t next = next_event();
     const int64_t real = clock::now_ns();
@@ -112,12 +114,12 @@ void SteppedExecutor::step_or_wait(Lock& lock, const bool& over) {
     }
     gone = gone || scheduler_.watching() > 0;
     if (may && gone && device_idle && real < jumped_ns_ + settings_.grace_ns) {
-      wake = jumped_ns_ + settings_.grace_ns;
+      wake = earlier(wake, jumped_ns_ + settings_.grace_ns);
       may = false;
     }
     const int64_t patient = may ? patient_until(next) : 0;
     if (real < patient) {
-      wake = std::min(wake, patient);
+      wake = earlier(wake, patient);
       may = false;
     }
     if (may) {
@@ -127,7 +129,7 @@ void SteppedExecutor::step_or_wait(Lock& lock, const bool& over) {
     }
   }
   const bool looks = host_awaits_others();
-  if (looks) wake = std::min(wake, clock::now_ns() + kOthersNs);
+  if (looks) wake = earlier(wake, clock::now_ns() + kOthersNs);
   changed_.wait_until(lock, wake, [&] { return over || version_ != seen; });
   if (looks) settle_waiters();
 }
@@ -209,7 +211,7 @@ int64_t SteppedExecutor::limit(int64_t real_ns, int64_t& wake_ns, bool& somebody
   });
   for (const auto& [queue, since] : arrivals_) {
     least = now_ns_;
-    wake_ns = wake_ns == clock::kForever ? since + grace : std::min(wake_ns, since + grace);
+    wake_ns = earlier(wake_ns, since + grace);
   }
   for (const auto& thread : threads_) {
     const bool outside = thread->state == HostThread::State::kOutside;
@@ -222,7 +224,7 @@ int64_t SteppedExecutor::limit(int64_t real_ns, int64_t& wake_ns, bool& somebody
     }
     // What happens at the very moment of another thread comes after what that one does.
     least = std::min(least, thread->t_ns - (thread.get() == mine ? 0 : 1));
-    wake_ns = wake_ns == clock::kForever ? until : std::min(wake_ns, until);
+    wake_ns = earlier(wake_ns, until);
   }
   return least;
 }

@@ -3,6 +3,7 @@
 // still call, or hold its lock while running a task or a client's function.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <map>
@@ -62,6 +63,12 @@ class SteppedExecutor final : public Executor {
   // The calling thread's clock, and a wait of it on that clock.
   int64_t host_now_ns();
   void host_sleep_until(int64_t deadline_ns);
+  // Lets one thread that waits for the signal go on at this thread's moment.
+  void set_signal(HostSignal& signal);
+  // Waits and takes the signal back. kNotYet after patience_ns of real time, so that the caller can
+  // see to something else (kForever: never).
+  SignalWait wait_signal(HostSignal& signal, int64_t deadline_ns, int64_t patience_ns);
+  bool is_virtual() const { return settings_.mode == ClockMode::kVirtual; }
   const gen::TimingRow& figures() const { return model_.row(); }
   // Writes the trace as it is now.
   void write_trace();
@@ -71,6 +78,10 @@ class SteppedExecutor final : public Executor {
   using Lock = std::unique_lock<base::RankedMutex>;
   using Done = base::Function<bool()>;
   static constexpr int64_t kNoEvent = std::numeric_limits<int64_t>::max();
+  // The earlier of two moments, of which kForever is none.
+  static int64_t earlier(int64_t moment, int64_t other) {
+    return moment == clock::kForever ? other : std::min(moment, other);
+  }
 
   struct Queued {
     StreamState* stream = nullptr;
@@ -108,9 +119,11 @@ class SteppedExecutor final : public Executor {
 
   HostThread& self();
   void change(HostThread& thread, HostThread::State state);
-  bool wait(Done done, int64_t deadline_ns, double cost_us, By by = By::kDevice);
+  // patient_ns: real time when the wait ends without result.
+  bool wait(Done done, int64_t deadline_ns, double cost_us, By by = By::kDevice,
+            int64_t patient_ns = clock::kForever);
   void catch_up(Lock& lock, HostThread& thread);
-  void step_or_wait(Lock& lock, const bool& over);
+  void step_or_wait(Lock& lock, const bool& over, int64_t wake_ns = clock::kForever);
   void settle_waiters();
   void flush(Lock& lock);
 

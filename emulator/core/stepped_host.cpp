@@ -99,6 +99,28 @@ void SteppedExecutor::host_sleep_until(int64_t deadline_ns) {
   wait([] { return false; }, deadline_ns, 0);
 }
 
+void SteppedExecutor::set_signal(HostSignal& signal) {
+  const Section section(*this);
+  signal.set = true;
+  signal.t_ns = std::max(self().t_ns, now_ns_);
+}
+
+SignalWait SteppedExecutor::wait_signal(HostSignal& signal, int64_t deadline_ns,
+                                        int64_t patience_ns) {
+  const bool patient = patience_ns == clock::kForever;
+  wait([&] { return signal.set; }, deadline_ns, 0, By::kDevice,
+       patient ? clock::kForever : clock::now_ns() + patience_ns);
+  const Section section(*this);
+  HostThread& thread = self();
+  if (signal.set) {
+    signal.set = false;
+    thread.t_ns = std::max(thread.t_ns, signal.t_ns);
+    return SignalWait::kSet;
+  }
+  const bool passed = deadline_ns != clock::kForever && thread.t_ns >= deadline_ns;
+  return passed ? SignalWait::kDeadline : SignalWait::kNotYet;
+}
+
 int64_t SteppedExecutor::deadline_after_ms(int64_t timeout_ms) {
   if (timeout_ms < 0) return clock::kForever;
   const Section section(*this);
@@ -247,7 +269,7 @@ void SteppedExecutor::tick() {
         next != kNoEvent && waiters_.empty() && !stepping_ && next <= limit(real, wake, gone);
     const int64_t patient = may ? patient_until(next) : 0;
     if (real < patient) {
-      wake = std::min(wake, patient);
+      wake = earlier(wake, patient);
     } else if (may) {
       advance(lock, next);
       continue;

@@ -82,13 +82,16 @@ def test_text_says_nothing_twice() -> None:
         assert text.count(part) == 1, part
 
 
-def test_text_leaves_older_failures_out() -> None:
+def test_text_tells_older_failures_apart() -> None:
     newest = "[145000 ACL_ERROR_GE_PARAM_INVALID] aclmdlLoadFromFile: two things:\n  a\n  b"
     older = "[107001 ACL_ERROR_RT_INVALID_DEVICEID] aclrtSetDevice: device id 99 is outside [0, 1)"
     noise = "[107002 ACL_ERROR_RT_CONTEXT_NULL] aclGetRecentErrMsg: no context"
     error = errors.make(145000, "aclmdlLoadFromFile", f"{noise}\n{newest}\n{older}")
     assert error.text == newest
-    assert "99" not in str(error)
+    assert error.cause == older
+    assert str(error).splitlines()[-1].strip() == f"before it, on this thread: {older}"
+    alone = errors.make(145000, "aclmdlLoadFromFile", f"{newest}\n{older}", [older[:20]])
+    assert (alone.text, alone.cause) == (newest, "")
 
 
 def test_an_unknown_code_is_still_readable() -> None:

@@ -1,0 +1,135 @@
+/* ascendrt._fast: the calls of the object layer that have to cost little.
+ *
+ * Handles and addresses are ints. A call answers its status; one that gives a value answers the
+ * value, or the status as a negative number. Everything else goes through ascendrt._cffi; both use
+ * the table of libascendrt_bind.so, which ascendrt._backend fills first.
+ *
+ * Must never: include a header of the emulator, hold the GIL while a call may wait, or use anything
+ * outside the limited API of CPython 3.10.
+ */
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <stdint.h>
+
+#include "binding.h"
+#include "gen/all.h"
+
+enum { kMostArguments = 6 };
+
+/* Reads all arguments as addresses, handles, sizes or small numbers; 0 with TypeError or
+ * OverflowError set when that cannot be. */
+static int read_all(PyObject* const* argv, Py_ssize_t argc, Py_ssize_t wanted, uintptr_t* out) {
+  if (argc != wanted) {
+    PyErr_Format(PyExc_TypeError, "takes %zd arguments, got %zd", wanted, argc);
+    return 0;
+  }
+  for (Py_ssize_t i = 0; i < argc; ++i) {
+    out[i] = PyLong_AsSize_t(argv[i]);
+    if (out[i] == (uintptr_t)-1 && PyErr_Occurred()) return 0;
+  }
+  return 1;
+}
+
+static PyObject* value_or(uintptr_t value, aclError status) {
+  return status == 0 ? PyLong_FromSize_t(value) : PyLong_FromLong(-(long)status);
+}
+
+#define ART_ENTER(name, wanted)                                                          \
+  static PyObject* fast_##name(PyObject* self, PyObject* const* argv, Py_ssize_t argc) { \
+    uintptr_t v[kMostArguments];                                                         \
+    (void)self;                                                                          \
+    if (!read_all(argv, argc, wanted, v)) return NULL;
+
+#define ART_LEAVE }
+
+/* A call that may wait: other threads of Python go on meanwhile. */
+#define ART_STATUS(name, wanted, expression)   \
+  ART_ENTER(name, wanted)                      \
+  aclError status;                             \
+  PyThreadState* thread = PyEval_SaveThread(); \
+  status = (expression);                       \
+  PyEval_RestoreThread(thread);                \
+  return PyLong_FromLong((long)status);        \
+  ART_LEAVE
+
+ART_STATUS(free, 1, aclrtFree((void*)v[0]))
+ART_STATUS(record_event, 2, aclrtRecordEvent((aclrtEvent)v[0], (aclrtStream)v[1]))
+ART_STATUS(stream_wait_event, 2, aclrtStreamWaitEvent((aclrtStream)v[0], (aclrtEvent)v[1]))
+ART_STATUS(synchronize_stream, 1, aclrtSynchronizeStream((aclrtStream)v[0]))
+ART_STATUS(synchronize_event, 1, aclrtSynchronizeEvent((aclrtEvent)v[0]))
+ART_STATUS(memcpy, 5,
+           aclrtMemcpy((void*)v[0], v[1], (const void*)v[2], v[3], (aclrtMemcpyKind)v[4]))
+ART_STATUS(memcpy_async, 6,
+           aclrtMemcpyAsync((void*)v[0], v[1], (const void*)v[2], v[3], (aclrtMemcpyKind)v[4],
+                            (aclrtStream)v[5]))
+ART_STATUS(memset_async, 5,
+           aclrtMemsetAsync((void*)v[0], v[1], (int32_t)v[2], v[3], (aclrtStream)v[4]))
+ART_STATUS(model_execute_async, 4,
+           aclmdlExecuteAsync((uint32_t)v[0], (const aclmdlDataset*)v[1], (aclmdlDataset*)v[2],
+                              (aclrtStream)v[3]))
+ART_STATUS(graph_execute_async, 2, aclmdlRIExecuteAsync((aclmdlRI)v[0], (aclrtStream)v[1]))
+
+/* Calls that neither wait nor lead to a function of Python. */
+ART_ENTER(malloc, 2)
+void* pointer = NULL;
+aclError status = aclrtMalloc(&pointer, v[0], (aclrtMemMallocPolicy)v[1]);
+return value_or((uintptr_t)pointer, status);
+ART_LEAVE
+
+ART_ENTER(set_context, 1)
+return PyLong_FromLong((long)aclrtSetCurrentContext((aclrtContext)v[0]));
+ART_LEAVE
+
+/* 0 when the thread has none. */
+ART_ENTER(get_context, 0)
+aclrtContext context = NULL;
+return PyLong_FromSize_t(aclrtGetCurrentContext(&context) == 0 ? (uintptr_t)context : 0);
+ART_LEAVE
+
+ART_ENTER(event_status, 1)
+aclrtEventRecordedStatus state = 0;
+aclError status = aclrtQueryEventStatus((aclrtEvent)v[0], &state);
+return value_or((uintptr_t)state, status);
+ART_LEAVE
+
+ART_ENTER(stream_status, 1)
+aclrtStreamStatus state = 0;
+aclError status = aclrtStreamQuery((aclrtStream)v[0], &state);
+return value_or((uintptr_t)state, status);
+ART_LEAVE
+
+#define ART_ROW(name, text) {#name, (PyCFunction)(void (*)(void))fast_##name, METH_FASTCALL, text}
+
+static PyMethodDef methods[] = {
+    ART_ROW(malloc, "malloc(size, policy, /)\n--\n\naclrtMalloc; gives the address or -code"),
+    ART_ROW(free, "free(address, /)\n--\n\naclrtFree; gives the code"),
+    ART_ROW(record_event, "record_event(event, stream, /)\n--\n\naclrtRecordEvent"),
+    ART_ROW(stream_wait_event, "stream_wait_event(stream, event, /)\n--\n\naclrtStreamWaitEvent"),
+    ART_ROW(synchronize_stream, "synchronize_stream(stream, /)\n--\n\naclrtSynchronizeStream"),
+    ART_ROW(synchronize_event, "synchronize_event(event, /)\n--\n\naclrtSynchronizeEvent"),
+    ART_ROW(memcpy, "memcpy(dst, room, src, size, kind, /)\n--\n\naclrtMemcpy"),
+    ART_ROW(memcpy_async,
+            "memcpy_async(dst, room, src, size, kind, stream, /)\n--\n\naclrtMemcpyAsync"),
+    ART_ROW(memset_async,
+            "memset_async(address, room, byte, size, stream, /)\n--\n\naclrtMemsetAsync"),
+    ART_ROW(model_execute_async,
+            "model_execute_async(model, inputs, outputs, stream, /)\n--\n\naclmdlExecuteAsync"),
+    ART_ROW(graph_execute_async,
+            "graph_execute_async(graph, stream, /)\n--\n\naclmdlRIExecuteAsync"),
+    ART_ROW(set_context, "set_context(context, /)\n--\n\naclrtSetCurrentContext"),
+    ART_ROW(get_context, "get_context()\n--\n\naclrtGetCurrentContext; gives 0 for none"),
+    ART_ROW(event_status, "event_status(event, /)\n--\n\naclrtQueryEventStatus; status or -code"),
+    ART_ROW(stream_status, "stream_status(stream, /)\n--\n\naclrtStreamQuery; status or -code"),
+    {NULL, NULL, 0, NULL},
+};
+
+static PyModuleDef definition = {
+    .m_base = PyModuleDef_HEAD_INIT,
+    .m_name = "ascendrt._fast",
+    .m_doc = "Fast calls of the object layer; see ascendrt/_lib.py.",
+    .m_methods = methods,
+};
+
+PyMODINIT_FUNC PyInit__fast(void);
+
+PyMODINIT_FUNC PyInit__fast(void) { return PyModuleDef_Init(&definition); }
