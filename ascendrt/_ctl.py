@@ -63,6 +63,14 @@ def convert(source: Path, target: Path, options: str) -> str:
     return text
 
 
+def describe_om(path: Path) -> dict[str, Any]:
+    """Return the graphs of an OM file and the plan of its memory (see model/om_json.hpp).
+
+    Raises: AscendrtError with the reader's text.
+    """
+    return _told("art_ctl_om_describe", ctypes.c_char_p, os.fsencode(path))
+
+
 def page_kind() -> str:
     """Return what pages back the emulated device memory, such as "4 KiB pages"."""
     entry = _entry("art_ctl_page_kind", ctypes.c_char_p, ctypes.c_size_t)
@@ -77,10 +85,15 @@ _TAKE = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_void_p)
 
 def memory(question: int) -> dict[str, Any]:
     """Return what the memory tiers hold (see docs/memory.md)."""
-    entry = _entry("art_ctl_memory", ctypes.c_int32, _TAKE, ctypes.c_void_p)
+    return _told("art_ctl_memory", ctypes.c_int32, question)
+
+
+def _told(name: str, argument_type: Any, argument: Any) -> dict[str, Any]:
+    """Call an entry that gives JSON of any length."""
+    entry = _entry(name, argument_type, _TAKE, ctypes.c_void_p)
     texts: list[bytes] = []
     take = _TAKE(lambda text, _: texts.append(text))
-    code = entry(question, take, None)
+    code = entry(argument, take, None)
     text = texts[0].decode(errors="replace")
     if code:
         raise AscendrtError(text)

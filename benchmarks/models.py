@@ -23,7 +23,7 @@ def measure() -> dict[str, float]:
     paths, networks = import_module("differential"), import_module("networks")
     made = {f"cnn_{seed}": networks.random_cnn(seed) for seed in range(20)}
     noise = np.random.default_rng(5).standard_normal((1, 3, HEIGHT, WIDTH)).astype(np.float32)
-    made["angle"] = (networks.text_angle_classifier(HEIGHT, WIDTH), {"x": noise})
+    made["angle"] = (networks.rapidocr("angle", (1, 3, HEIGHT, WIDTH)), {"x": noise})
     worst = {"cnn_difference": 0.0, "angle_difference": 0.0}
     with tempfile.TemporaryDirectory() as folder:
         for name, (model, feeds) in made.items():

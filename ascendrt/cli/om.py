@@ -39,7 +39,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     convert.set_defaults(command=convert_command)
     info = actions.add_parser("info", help="show inputs, outputs and sizes of an OM file")
     info.add_argument("om", type=Path, metavar="NET.om")
-    info.add_argument("--json", action="store_true", help="print one JSON object")
+    info.add_argument(
+        "--json", action="store_true", help="print one JSON object, with every operator"
+    )
+    info.add_argument("--graph", type=Path, metavar="OUT.svg", help="draw the graph")
     info.set_defaults(command=info_command)
     run = actions.add_parser("run", help="run an OM file once on arrays from .npy files")
     run.add_argument("om", type=Path, metavar="NET.om")
@@ -106,11 +109,22 @@ def check_shapes(text: str) -> None:
 def info_command(options: argparse.Namespace) -> int:
     """Describe a file without loading it."""
     facts = describe(options.om)
+    if options.graph is not None:
+        _write_picture(options.graph, _rows(facts["graphs"]))
     if options.json:
         print(json.dumps(facts, indent=1))
         return 0
     print(f"{options.om}: {facts['file_bytes']} bytes")
     print(f"work memory {facts['work_bytes']} bytes, weights {facts['weight_bytes']} bytes")
+    plan = facts["plan"]
+    if isinstance(plan, dict):
+        print(
+            f"memory plan: {plan['planned_bytes']} bytes; alive at once are at most "
+            f"{plan['bound_bytes']}, all results together take {plan['activation_bytes']}"
+        )
+    missing = facts["missing"]
+    if isinstance(missing, list) and missing:
+        print("cannot run here:", *missing, sep="\n  ")
     for side in ("inputs", "outputs"):
         for index, spec in enumerate(_rows(facts[side])):
             shape = ",".join(str(size) for size in spec["shape"])
@@ -122,7 +136,8 @@ def info_command(options: argparse.Namespace) -> int:
 
 
 def describe(path: Path) -> dict[str, object]:
-    """Return inputs, outputs, memory needs and size of an OM file."""
+    """Return inputs, outputs, memory needs, graphs and size of an OM file."""
+    from ascendrt import _ctl
     from ascendrt.device import init
     from ascendrt.model import Description, required_memory
 
@@ -132,6 +147,7 @@ def describe(path: Path) -> dict[str, object]:
     with Description() as description:
         description.of_file(path)
         inputs, outputs = description.specs("Input"), description.specs("Output")
+    graph = _ctl.describe_om(path)
     return {
         "file": str(path),
         "file_bytes": path.stat().st_size,
@@ -139,7 +155,20 @@ def describe(path: Path) -> dict[str, object]:
         "weight_bytes": weights,
         "inputs": [asdict(spec) for spec in inputs],
         "outputs": [asdict(spec) for spec in outputs],
+        **graph,
     }
+
+
+def _write_picture(target: Path, graphs: list[dict[str, Any]]) -> None:
+    """Draw the first graph, which is the model; bodies of control flow are in the JSON form."""
+    from ascendrt.cli.om_graph import draw
+
+    if target.suffix != ".svg":
+        raise CommandError(f"--graph {target}: pictures are written as .svg")
+    try:
+        target.write_text(draw(graphs[0]), encoding="utf-8")
+    except OSError as error:
+        raise CommandError(f"--graph {target} cannot be written: {error.strerror}") from error
 
 
 def run_command(options: argparse.Namespace) -> int:

@@ -7,6 +7,8 @@
 
 #include "memory/memory.hpp"
 #include "model/convert.hpp"
+#include "model/om_json.hpp"
+#include "model/om_reader.hpp"
 
 namespace ascendrt::abi {
 namespace {
@@ -15,6 +17,13 @@ std::string convert(const char* onnx, const char* om, const char* options) {
   if (onnx == nullptr || om == nullptr) base::fail(ACL_ERROR_INVALID_PARAM, "a path is missing");
   model::convert_onnx_file(onnx, om, model::parse_convert_options(options ? options : ""));
   return {};
+}
+
+std::string describe(const char* om) {
+  if (om == nullptr) base::fail(ACL_ERROR_INVALID_PARAM, "a path is missing");
+  const model::OmSource source = model::OmSource::from_file(om);
+  source.check_header(model::Entry::kLoadFile);
+  return model::model_json(source.read_description());
 }
 
 }  // namespace
@@ -26,6 +35,14 @@ ART_CTL int32_t art_ctl_om_convert(const char* onnx, const char* om, const char*
                                    char* message, size_t size) {
   return ascendrt::abi::answer(message, size,
                                [&] { return ascendrt::abi::convert(onnx, om, options); });
+}
+
+// Gives the graph of an OM file and the plan of its memory to `take` as JSON. Returns 0, or a code
+// and then the reason in place of the text.
+ART_CTL int32_t art_ctl_om_describe(const char* om, void (*take)(const char* text, void* to),
+                                    void* to) {
+  const auto pass = [&](const std::string& text) { take(text.c_str(), to); };
+  return ascendrt::abi::answer_with(pass, [&] { return ascendrt::abi::describe(om); });
 }
 
 // What pages back device memory, in words.

@@ -121,6 +121,7 @@ Kernel build_op(const OpType& type, const OpView& view, std::span<const TensorTy
   const std::vector<TensorType> results = type.infer(wide);
   Kernel inner = type.build(wide, results);
   if (inner.is_view) return inner;
+  const uint8_t in_place = inner.in_place;
   std::vector<TensorType> inputs;
   for (size_t i = 0; i < view.inputs.size(); ++i) {
     // Only what is widened takes scratch memory.
@@ -136,7 +137,7 @@ Kernel build_op(const OpType& type, const OpView& view, std::span<const TensorTy
   const auto kernel = std::make_shared<const HalfKernel>(std::move(inner), inputs, made);
   return {
       [kernel, kept](Inputs in, Outputs out, const ops::Exec& exec) { kernel->run(in, out, exec); },
-      kernel->scratch_bytes(), false};
+      kernel->scratch_bytes(), false, in_place};
 }
 
 std::vector<TensorType> late_types(const OpType& type, const OpView& view) {

@@ -74,6 +74,9 @@ struct Kernel {
   int64_t scratch_bytes = 0;
   // The output is input 0 under another shape: nothing runs, both share their bytes.
   bool is_view = false;
+  // Bit i: output 0 may lie on input i when both have the same size; element k of the output is
+  // written after the last read of element k of that input.
+  uint8_t in_place = 0;
 };
 
 template <class F>

@@ -10,6 +10,11 @@ namespace {
 
 using ops::Unary;
 
+// Operands that a result may be written over.
+constexpr uint8_t kFirst = 1;
+constexpr uint8_t kSecond = 2;
+constexpr uint8_t kThird = 4;
+
 struct UnaryRow {
   std::string_view name;
   Unary op;
@@ -92,7 +97,7 @@ Kernel build_unary(const OpView& v, std::span<const TensorType>) {
   return {[op = row.op, params](Inputs in, Outputs out, const ops::Exec& exec) {
             ops::unary(op, params, in[0], out[0], exec);
           },
-          0, false};
+          0, false, kFirst};
 }
 
 struct BinaryRow {
@@ -144,7 +149,7 @@ Kernel build_binary(const OpView& v, std::span<const TensorType>) {
   return {[op = row_of(kBinary, v.op.type).op](Inputs in, Outputs out, const ops::Exec& exec) {
             ops::binary(op, in[0], in[1], out[0], exec);
           },
-          0, false};
+          0, false, kFirst | kSecond};
 }
 
 struct CompareRow {
@@ -196,7 +201,7 @@ Kernel build_logical(const OpView& v, std::span<const TensorType>) {
   return {[op = row_of(kLogical, v.op.type).op](Inputs in, Outputs out, const ops::Exec& exec) {
             ops::logical(op, in[0], in[1], out[0], exec);
           },
-          0, false};
+          0, false, kFirst | kSecond};
 }
 
 std::vector<TensorType> infer_not(const OpView& v) {
@@ -208,7 +213,7 @@ std::vector<TensorType> infer_not(const OpView& v) {
 Kernel build_not(const OpView&, std::span<const TensorType>) {
   return {
       [](Inputs in, Outputs out, const ops::Exec& exec) { ops::logical_not(in[0], out[0], exec); },
-      0, false};
+      0, false, kFirst};
 }
 
 // --- tests of floats ---
@@ -253,7 +258,7 @@ std::vector<TensorType> infer_prelu(const OpView& v) {
 Kernel build_prelu(const OpView&, std::span<const TensorType>) {
   return {
       [](Inputs in, Outputs out, const ops::Exec& exec) { ops::prelu(in[0], in[1], out[0], exec); },
-      0, false};
+      0, false, kFirst};
 }
 
 std::vector<TensorType> infer_clip(const OpView& v) {
@@ -271,7 +276,7 @@ Kernel build_clip(const OpView&, std::span<const TensorType>) {
   return {[](Inputs in, Outputs out, const ops::Exec& exec) {
             ops::clip(in[0], in[1], in[2], out[0], exec);
           },
-          0, false};
+          0, false, kFirst};
 }
 
 std::vector<TensorType> infer_select(const OpView& v) {
@@ -287,7 +292,7 @@ Kernel build_select(const OpView&, std::span<const TensorType>) {
   return {[](Inputs in, Outputs out, const ops::Exec& exec) {
             ops::select(in[0], in[1], in[2], out[0], exec);
           },
-          0, false};
+          0, false, kSecond | kThird};
 }
 
 std::vector<TensorType> infer_cast(const OpView& v) {
@@ -339,7 +344,7 @@ Kernel build_accumulate(const OpView&, std::span<const TensorType>) {
               ops::binary(ops::Binary::kAdd, out[0], next, out[0], exec);
             }
           },
-          0, false};
+          0, false, kFirst};
 }
 
 std::vector<OpType> make_table() {

@@ -2,6 +2,7 @@
 #include "model/planner.hpp"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 
 #include "ops/tensor.hpp"
@@ -49,14 +50,23 @@ MemoryPlan plan_in_a_row(std::span<const Lifetime> lifetimes) {
   return plan;
 }
 
-}  // namespace
+// The most bytes that are alive at one step.
+int64_t most_alive(std::span<const Lifetime> lifetimes) {
+  std::map<int64_t, int64_t> changes;  // by step; the end of a life counts at the step behind it
+  for (const Lifetime& buffer : lifetimes) {
+    changes[buffer.first] += rounded(buffer.bytes);
+    if (buffer.last < INT64_MAX) changes[buffer.last + 1] -= rounded(buffer.bytes);
+  }
+  int64_t alive = 0;
+  int64_t most = 0;
+  for (const auto& [step, change] : changes) {
+    alive += change;
+    most = std::max(most, alive);
+  }
+  return most;
+}
 
-MemoryPlan plan_memory(std::span<const Lifetime> lifetimes) {
-  if (lifetimes.size() > kSearchLimit) return plan_in_a_row(lifetimes);
-  std::vector<size_t> order(lifetimes.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](size_t a, size_t b) { return lifetimes[a].bytes > lifetimes[b].bytes; });
+MemoryPlan plan_in_order(std::span<const Lifetime> lifetimes, const std::vector<size_t>& order) {
   MemoryPlan plan;
   plan.offsets.resize(lifetimes.size());
   std::vector<Placed> placed;
@@ -73,6 +83,60 @@ MemoryPlan plan_memory(std::span<const Lifetime> lifetimes) {
     placed.insert(at, entry);
   }
   return plan;
+}
+
+// What a buffer is sorted by, in descending order.
+using Key = double (*)(const Lifetime&);
+double length(const Lifetime& buffer) {
+  return static_cast<double>(buffer.last) - static_cast<double>(buffer.first) + 1;
+}
+constexpr Key kKeys[] = {
+    [](const Lifetime& buffer) { return static_cast<double>(buffer.bytes); },
+    [](const Lifetime& buffer) { return static_cast<double>(buffer.bytes) * length(buffer); },
+    [](const Lifetime& buffer) { return length(buffer); },
+    [](const Lifetime& buffer) { return -static_cast<double>(buffer.first); },
+    [](const Lifetime& buffer) { return static_cast<double>(buffer.last); },
+};
+
+// How many tries fit into about 20 ms.
+size_t tries_for(size_t buffers) {
+  constexpr size_t kWork = 20'000'000;
+  return std::clamp<size_t>(kWork / (buffers * buffers + 1), 1, 64);
+}
+
+// Moves the buffer that ends highest to the front of the order: placed first, it gets a low place.
+void promote_highest(std::span<const Lifetime> lifetimes, const MemoryPlan& plan,
+                     std::vector<size_t>& order) {
+  const auto highest = std::max_element(order.begin(), order.end(), [&](size_t a, size_t b) {
+    return plan.offsets[a] + lifetimes[a].bytes < plan.offsets[b] + lifetimes[b].bytes;
+  });
+  std::rotate(order.begin(), highest, highest + 1);
+}
+
+}  // namespace
+
+MemoryPlan plan_memory(std::span<const Lifetime> lifetimes) {
+  const int64_t bound = most_alive(lifetimes);
+  if (lifetimes.size() > kSearchLimit) {
+    MemoryPlan plan = plan_in_a_row(lifetimes);
+    plan.bound_bytes = bound;
+    return plan;
+  }
+  MemoryPlan best;
+  best.total_bytes = INT64_MAX;
+  for (const Key key : kKeys) {
+    std::vector<size_t> order(lifetimes.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    std::stable_sort(order.begin(), order.end(),
+                     [&](size_t a, size_t b) { return key(lifetimes[a]) > key(lifetimes[b]); });
+    for (size_t i = 0; i < tries_for(lifetimes.size()) && best.total_bytes > bound; ++i) {
+      MemoryPlan plan = plan_in_order(lifetimes, order);
+      if (!order.empty()) promote_highest(lifetimes, plan, order);
+      if (plan.total_bytes < best.total_bytes) best = std::move(plan);
+    }
+  }
+  best.bound_bytes = bound;
+  return best;
 }
 
 }  // namespace ascendrt::model

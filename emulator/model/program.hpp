@@ -48,6 +48,15 @@ struct OutputSlot {
   int64_t bytes = 0;  // -1: only a run can tell
 };
 
+// How the work block is used. All counts are bytes.
+struct PlanFacts {
+  int64_t planned = 0;      // the block
+  int64_t bound = 0;        // the most that is alive at one step: no plan is smaller
+  int64_t activations = 0;  // results of all steps, as if each had a place of its own
+  int64_t scratch = 0;      // the largest scratch memory of a step
+  int64_t in_place = 0;     // results that lie on an operand
+};
+
 struct HostBuffer {
   void* data = nullptr;
   uint64_t size = 0;
@@ -70,7 +79,8 @@ class Program {
 
   // One line per op that cannot be computed and why; empty = the program can run.
   const std::vector<std::string>& missing() const { return missing_; }
-  int64_t work_bytes() const { return work_bytes_; }
+  int64_t work_bytes() const { return plan_.planned; }
+  const PlanFacts& plan() const { return plan_; }
   const std::vector<Step>& steps() const { return steps_; }
   const std::vector<InputSlot>& inputs() const { return inputs_; }
   const std::vector<OutputSlot>& outputs() const { return outputs_; }
@@ -92,7 +102,7 @@ class Program {
   std::vector<InputSlot> inputs_;
   std::vector<OutputSlot> outputs_;
   std::vector<std::string> missing_;
-  int64_t work_bytes_ = 0;
+  PlanFacts plan_;
   int64_t open_slots_ = 0;
   const Model* model_ = nullptr;  // for subgraphs of late ops
   size_t weight_bytes_ = 0;

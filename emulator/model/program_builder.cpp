@@ -117,6 +117,7 @@ class ProgramBuilder {
   int64_t new_buffer(int64_t bytes, int64_t first);
   void use(const Made& made, int64_t step);
   Value value_of(const Made& made, const TensorType& type);
+  void share_places();
   void plan();
 
   const Model& model_;
@@ -124,6 +125,7 @@ class ProgramBuilder {
   Program program_;
   std::unordered_map<std::string_view, std::vector<Made>> made_;
   std::vector<Lifetime> lifetimes_;
+  std::vector<size_t> place_of_;          // per buffer: the buffer it lies on, often itself
   std::vector<int64_t> input_buffers_;    // per input
   std::vector<int64_t> scratch_buffers_;  // per step, -1 = none
 };
@@ -174,6 +176,7 @@ void ProgramBuilder::add(const Op& op) {
 }
 
 int64_t ProgramBuilder::new_buffer(int64_t bytes, int64_t first) {
+  place_of_.push_back(lifetimes_.size());
   lifetimes_.push_back({bytes, first, first});
   return static_cast<int64_t>(lifetimes_.size()) - 1;
 }
@@ -382,14 +385,54 @@ void ProgramBuilder::add_outputs(const Op& op) {
   if (program_.outputs_.size() != model_.outputs.size()) miss(op, "an output is missing");
 }
 
+// Lets results lie on operands that nobody reads later, where the kernel allows it.
+void ProgramBuilder::share_places() {
+  const auto buffer_of = [&](const Value& value) {
+    return place_of_[static_cast<size_t>(value.place.offset)];
+  };
+  const auto in_work = [](const Value& v) { return v.place.home == Place::Home::kWork; };
+  for (size_t step = 0; step < program_.steps_.size(); ++step) {
+    const Step& s = program_.steps_[step];
+    if (s.kernel.in_place == 0 || s.outputs.size() != 1 || !in_work(s.outputs[0])) continue;
+    const auto result = static_cast<size_t>(s.outputs[0].place.offset);
+    const auto allowed = [&](size_t i) { return i < 8 && ((s.kernel.in_place >> i) & 1U) != 0; };
+    for (size_t i = 0; i < s.inputs.size() && place_of_[result] == result; ++i) {
+      if (!allowed(i) || !in_work(s.inputs[i])) continue;
+      const size_t under = buffer_of(s.inputs[i]);
+      const auto conflicts = [&](size_t k) {
+        return in_work(s.inputs[k]) && buffer_of(s.inputs[k]) == under &&
+               (!allowed(k) || !(s.inputs[k].type.shape == s.inputs[i].type.shape));
+      };
+      bool blocked = lifetimes_[under].last != static_cast<int64_t>(step) ||
+                     lifetimes_[under].bytes != lifetimes_[result].bytes ||
+                     s.inputs[i].type.shape.elements() != s.outputs[0].type.shape.elements();
+      for (size_t k = 0; k < s.inputs.size(); ++k) blocked = blocked || conflicts(k);
+      if (blocked) continue;
+      place_of_[result] = under;
+      lifetimes_[under].last = lifetimes_[result].last;
+      program_.plan_.in_place += lifetimes_[result].bytes;
+      lifetimes_[result].bytes = 0;
+    }
+  }
+}
+
 // Turns buffer numbers into offsets.
 void ProgramBuilder::plan() {
   if (program_.inputs_.size() != model_.inputs.size()) {
     program_.missing_.emplace_back("an input of the model has no Data op");
     return;
   }
+  for (const Step& step : program_.steps_) {
+    for (const Value& value : step.outputs) {
+      if (value.place.home != Place::Home::kWork) continue;
+      program_.plan_.activations += lifetimes_[static_cast<size_t>(value.place.offset)].bytes;
+    }
+  }
+  share_places();
   const MemoryPlan plan = plan_memory(lifetimes_);
-  const auto offset = [&](int64_t buffer) { return plan.offsets[static_cast<size_t>(buffer)]; };
+  const auto offset = [&](int64_t buffer) {
+    return plan.offsets[place_of_[static_cast<size_t>(buffer)]];
+  };
   const auto settle = [&](Value& value) {
     if (value.place.home == Place::Home::kWork) value.place.offset = offset(value.place.offset);
   };
@@ -397,7 +440,9 @@ void ProgramBuilder::plan() {
     Step& step = program_.steps_[i];
     for (Value& value : step.inputs) settle(value);
     for (Value& value : step.outputs) settle(value);
-    if (scratch_buffers_[i] >= 0) step.scratch_offset = offset(scratch_buffers_[i]);
+    if (scratch_buffers_[i] < 0) continue;
+    step.scratch_offset = offset(scratch_buffers_[i]);
+    program_.plan_.scratch = std::max(program_.plan_.scratch, step.kernel.scratch_bytes);
   }
   for (size_t i = 0; i < program_.inputs_.size(); ++i) {
     if (input_buffers_[i] < 0) {
@@ -407,7 +452,8 @@ void ProgramBuilder::plan() {
     program_.inputs_[i].offset = offset(input_buffers_[i]);
   }
   for (OutputSlot& output : program_.outputs_) settle(output.value);
-  program_.work_bytes_ = plan.total_bytes;
+  program_.plan_.planned = plan.total_bytes;
+  program_.plan_.bound = plan.bound_bytes;
 }
 
 Program Program::compile(const Model& model) {

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import numpy.typing as npt
@@ -54,6 +55,46 @@ def test_info_describes_inputs_and_outputs(om: Path) -> None:
     text = ascendrt("om", "info", om).stdout
     assert given["name"] in text
     assert "[1,1,8,8]" in text
+
+
+def test_info_tells_every_operator_and_the_plan(om: Path) -> None:
+    facts = json.loads(ascendrt("om", "info", om, "--json").stdout)
+    ops = {op["name"]: op for op in facts["graphs"][0]["ops"]}
+    assert {"Data", "Conv2D", "NetOutput"} <= {op["type"] for op in ops.values()}
+    for op in ops.values():
+        for word in op["inputs"]:
+            source, _, index = word.rpartition(":")
+            assert int(index) < len(ops[source]["outputs"])
+    convolution = next(op for op in ops.values() if op["type"] == "Conv2D")
+    assert convolution["attributes"]["strides"] == [1, 1, 1, 1]
+    plan = facts["plan"]
+    assert 0 < plan["bound_bytes"] <= plan["planned_bytes"] <= plan["activation_bytes"] + 256
+    assert facts["missing"] == []
+    assert f"memory plan: {plan['planned_bytes']} bytes" in ascendrt("om", "info", om).stdout
+
+
+def test_info_draws_the_graph(om: Path, tmp_path: Path) -> None:
+    picture = tmp_path / "net.svg"
+    done = ascendrt("om", "info", om, "--graph", picture)
+    assert done.returncode == 0, done.stderr
+    tree = ElementTree.parse(picture)
+    space = {"s": "http://www.w3.org/2000/svg"}
+    ops = json.loads(ascendrt("om", "info", om, "--json").stdout)["graphs"][0]["ops"]
+    shown = [op for op in ops if op["type"] not in ("Const", "Constant")]
+    boxes = {g.findtext("s:title", "", space): g for g in tree.iterfind(".//s:g[s:rect]", space)}
+    assert set(boxes) == {op["name"] for op in shown}
+    for op in shown:
+        assert op["type"] in [text.text for text in boxes[op["name"]].iterfind("s:text", space)]
+    edges = {(word.rpartition(":")[0], op["name"]) for op in shown for word in op["inputs"]}
+    drawn = [e for e in edges if e[0] in boxes]
+    assert len(tree.findall(".//s:path", space)) == len(drawn) > 3
+    rows = {name: float(box.find("s:rect", space).get("y")) for name, box in boxes.items()}
+    assert all(rows[source] < rows[target] for source, target in drawn)
+
+
+def test_info_refuses_pictures_it_cannot_write(om: Path, tmp_path: Path) -> None:
+    refused(ascendrt("om", "info", om, "--graph", tmp_path / "net.png"), ".svg")
+    refused(ascendrt("om", "info", om, "--graph", tmp_path / "no" / "net.svg"), "cannot be written")
 
 
 def test_run_writes_what_onnxruntime_answers(

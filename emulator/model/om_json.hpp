@@ -1,0 +1,15 @@
+// A model told as JSON, for people and tools. Owns: the form of the text.
+// Must never: change the model or need a device.
+#pragma once
+
+#include <string>
+
+#include "model/model.hpp"
+
+namespace ascendrt::model {
+
+// One object: name, soc_version, graphs (ops with inputs, outputs, attributes) and, when this
+// project can run the model, the plan of its memory; else what is missing. Types are acl numbers.
+std::string model_json(const Model& model);
+
+}  // namespace ascendrt::model
