@@ -141,6 +141,11 @@ def package_lib_dir() -> Path:
     return _installed("lib")
 
 
+def package_bin_dir() -> Path:
+    """Return the directory of the programs that go by the vendor's names."""
+    return _installed("bin")
+
+
 def package_include_dir() -> Path:
     """Return the directory of the C headers."""
     return _installed("include")

@@ -11,7 +11,7 @@ import functools
 import json
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -69,6 +69,28 @@ def describe_om(path: Path) -> dict[str, Any]:
     Raises: AscendrtError with the reader's text.
     """
     return _told("art_ctl_om_describe", ctypes.c_char_p, os.fsencode(path))
+
+
+_LINE = ctypes.CFUNCTYPE(None, ctypes.c_int32, ctypes.c_char_p, ctypes.c_void_p)
+_CONVERT_DIALECT = 1
+
+
+def compile_model(words: Sequence[str], take: Callable[[bool, str], None]) -> int:
+    """Run the model compiler's command line; returns its exit code.
+
+    Every line it prints goes to `take`, with True for one of the error channel.
+    """
+    entry = _entry(
+        "art_ctl_atc",
+        ctypes.c_int32,
+        ctypes.POINTER(ctypes.c_char_p),
+        ctypes.c_int32,
+        _LINE,
+        ctypes.c_void_p,
+    )
+    array = (ctypes.c_char_p * len(words))(*[os.fsencode(word) for word in words])
+    line = _LINE(lambda channel, text, _: take(channel == 1, text.decode(errors="replace")))
+    return entry(len(words), array, _CONVERT_DIALECT, line, None)
 
 
 def page_kind() -> str:

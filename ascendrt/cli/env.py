@@ -6,7 +6,7 @@ import argparse
 import shlex
 from pathlib import Path
 
-from ascendrt._backend import package_lib_dir
+from ascendrt._backend import package_bin_dir, package_lib_dir
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -17,14 +17,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def command(options: argparse.Namespace) -> int:
     """Print the lines."""
-    print("\n".join(lines(package_lib_dir())))
+    print("\n".join(lines(package_lib_dir(), package_bin_dir())))
     return 0
 
 
-def lines(directory: Path) -> list[str]:
+def lines(libraries: Path, programs: Path) -> list[str]:
     """Return export lines; safe under `set -u` and when repeated."""
-    quoted = shlex.quote(str(directory))
     return [
-        f"export LD_LIBRARY_PATH={quoted}${{LD_LIBRARY_PATH:+:${{LD_LIBRARY_PATH}}}}",
+        f"export LD_LIBRARY_PATH={shlex.quote(str(libraries))}"
+        "${LD_LIBRARY_PATH:+:${LD_LIBRARY_PATH}}",
+        f"export PATH={shlex.quote(str(programs))}${{PATH:+:${{PATH}}}}",
         "export ASCENDRT_BACKEND=emu",
     ]

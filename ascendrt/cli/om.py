@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
-import shlex
+import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,24 +18,17 @@ if TYPE_CHECKING:
     from ascendrt.model import Model, TensorSpec
 
 
+_WRONG_USAGE = 2
+
+
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the three actions and their options."""
     actions = parser.add_subparsers(required=True, metavar="ACTION")
-    convert = actions.add_parser("convert", help="make an OM file from an ONNX file")
-    convert.add_argument("onnx", type=Path, metavar="NET.onnx")
-    convert.add_argument("-o", "--output", type=Path, required=True, metavar="NET.om")
-    convert.add_argument("--soc", metavar="NAME", help="chip to build for (default: any)")
-    convert.add_argument(
-        "--input-shape",
-        metavar="NAME:1,3,48,192[;NAME:...]",
-        help="fix the open dimensions of inputs",
+    # The core reads these words: they are the command line of the vendor's compiler.
+    convert = actions.add_parser(
+        "convert", help="make an OM file from an ONNX file", add_help=False, prefix_chars="\0"
     )
-    convert.add_argument(
-        "--precision-mode",
-        metavar="MODE",
-        help="element types of the operators, a name of ATC's --precision_mode, such as "
-        "force_fp16 or allow_fp32_to_fp16 (default: must_keep_origin_dtype)",
-    )
+    convert.add_argument("words", nargs="*", metavar="NET.onnx -o NET.om [OPTION=VALUE ...]")
     convert.set_defaults(command=convert_command)
     info = actions.add_parser("info", help="show inputs, outputs and sizes of an OM file")
     info.add_argument("om", type=Path, metavar="NET.om")
@@ -59,51 +52,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def convert_command(options: argparse.Namespace) -> int:
-    """Convert; nothing is written on failure."""
+    """Convert as the words say; nothing is written on failure."""
     from ascendrt import _ctl
 
-    _require_file(options.onnx)
-    if not options.output.absolute().parent.is_dir():
-        raise CommandError(f"no folder {options.output.absolute().parent} to write the model into")
-    notes = _ctl.convert(options.onnx, options.output, converter_options(options))
-    if notes:
-        print(notes)
-    size = options.output.stat().st_size
-    print(f"wrote {options.output} ({size} bytes)")
+    lines: list[tuple[bool, str]] = []
+    code = _ctl.compile_model(options.words, lambda is_error, line: lines.append((is_error, line)))
+    for is_error, line in lines[: len(lines) - bool(code)]:
+        print(f"ascendrt: {line}" if is_error else line, file=sys.stderr if is_error else None)
+    if code == _WRONG_USAGE:
+        print(f"usage: ascendrt om convert NET.onnx -o NET.om [OPTION=VALUE ...]\n{lines[-1][1]}",
+              file=sys.stderr)  # fmt: skip
+        return code
+    if code:
+        raise CommandError(lines[-1][1])
     return 0
-
-
-def converter_options(options: argparse.Namespace) -> str:
-    """Return the options as the converter wants them: one `key=value` line each.
-
-    Raises: CommandError for an --input-shape of another form.
-    """
-    words = ["ascendrt", "om", "convert", options.onnx.name]
-    lines = []
-    if options.soc:
-        lines.append(f"soc_version={options.soc}")
-        words += ["--soc", options.soc]
-    if options.input_shape:
-        check_shapes(options.input_shape)
-        lines.append(f"input_shape={options.input_shape}")
-        words += ["--input-shape", options.input_shape]
-    if options.precision_mode:
-        lines.append(f"precision_mode={options.precision_mode}")
-        words += ["--precision-mode", options.precision_mode]
-    lines.append(f"command_line={shlex.join(words)}")
-    if any(not line.isprintable() for line in lines):
-        raise CommandError("names with line breaks or control characters cannot be converted")
-    return "\n".join(lines)
-
-
-def check_shapes(text: str) -> None:
-    """Check the form "a:1,3,224,224;b:1,8". The last colon separates, so names may hold colons.
-
-    Raises: CommandError that shows the wanted form.
-    """
-    for part in text.split(";"):
-        if not re.fullmatch(r".+:\d+(,\d+)*", part):
-            raise CommandError(f"--input-shape: {part!r} is not of the form NAME:1,3,48,192")
 
 
 def info_command(options: argparse.Namespace) -> int:

@@ -1,6 +1,6 @@
-"""`ascendrt run -- CMD`: replaces itself with CMD, with the emulator's libraries first in line.
+"""`ascendrt run -- CMD`: replaces itself with CMD, with the emulator's libraries, and its `atc`, first.
 
-Must never change what the user set on purpose, except the library path and the backend.
+Must never change what the user set on purpose, except the search paths and the backend.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import shutil
 import sys
 from collections.abc import Mapping
 
-from ascendrt._backend import package_lib_dir
+from ascendrt._backend import package_bin_dir, package_lib_dir
 
 _VARIABLES = {
     "devices": "ASCENDRT_DEVICES",
@@ -68,11 +68,14 @@ def command(options: argparse.Namespace) -> int:
 
 
 def environment(base: Mapping[str, str], options: Mapping[str, object]) -> dict[str, str]:
-    """Return the environment of the program: `base`, our libraries first, the chosen settings."""
+    """Return the environment of the program: `base`, our files first, the chosen settings."""
     environ = dict(base)
-    libraries = str(package_lib_dir())
-    before = environ.get("LD_LIBRARY_PATH")
-    environ["LD_LIBRARY_PATH"] = f"{libraries}:{before}" if before else libraries
+    for variable, folder in (
+        ("LD_LIBRARY_PATH", package_lib_dir()),
+        ("PATH", package_bin_dir()),
+    ):
+        before = environ.get(variable)
+        environ[variable] = f"{folder}:{before}" if before else str(folder)
     environ["ASCENDRT_BACKEND"] = "emu"
     for option, variable in _VARIABLES.items():
         value = options.get(option)

@@ -4,8 +4,10 @@
 #include "abi/ctl.hpp"
 
 #include <string>
+#include <vector>
 
 #include "memory/memory.hpp"
+#include "model/atc.hpp"
 #include "model/convert.hpp"
 #include "model/om_json.hpp"
 #include "model/om_reader.hpp"
@@ -43,6 +45,18 @@ ART_CTL int32_t art_ctl_om_describe(const char* om, void (*take)(const char* tex
                                     void* to) {
   const auto pass = [&](const std::string& text) { take(text.c_str(), to); };
   return ascendrt::abi::answer_with(pass, [&] { return ascendrt::abi::describe(om); });
+}
+
+// The model compiler's command line: `words` without the program's name. Lines go to `take`, with
+// their channel (0 out, 1 error). Returns the exit code.
+ART_CTL int32_t art_ctl_atc(int32_t count, const char* const* words, int32_t dialect,
+                            void (*take)(int32_t channel, const char* line, void* user),
+                            void* user) {
+  const std::vector<std::string> list(words, words + count);
+  const auto print = [&](ascendrt::model::Channel channel, const std::string& line) {
+    take(static_cast<int32_t>(channel), line.c_str(), user);
+  };
+  return ascendrt::model::run_atc(list, static_cast<ascendrt::model::Dialect>(dialect), print);
 }
 
 // What pages back device memory, in words.

@@ -9,6 +9,7 @@
 
 #include "base/error.hpp"
 #include "base/log.hpp"
+#include "model/convert_io.hpp"
 #include "model/convert_node.hpp"
 #include "model/om_container.hpp"
 #include "model/om_writer.hpp"
@@ -308,7 +309,6 @@ class Converter {
   void find_opset();
   void report_unsupported() const;
   void add_inputs(GraphConverter& root);
-  Dims fixed_dims(const onnx::GraphInput& input) const;
   void add_outputs(GraphConverter& root);
   void record_plan();
 
@@ -338,52 +338,9 @@ void Converter::report_unsupported() const {
          " of the model cannot be converted:" + list);
 }
 
-Dims Converter::fixed_dims(const onnx::GraphInput& input) const {
-  const auto given = session_.options.input_shape.find(input.name);
-  if (!input.has_shape && given == session_.options.input_shape.end()) {
-    refuse("input '" + input.name +
-           "' has no shape in the file; give one: input_shape=" + input.name + ":1,3,224,224");
-  }
-  Dims dims = input.dims;
-  if (given != session_.options.input_shape.end()) {
-    if (input.has_shape && given->second.size() != dims.size()) {
-      refuse("input_shape gives " + std::to_string(given->second.size()) + " dims for input '" +
-             input.name + "', which has " + std::to_string(dims.size()));
-    }
-    dims = given->second;
-  }
-  for (size_t i = 0; i < dims.size(); ++i) {
-    const int64_t in_file = input.has_shape ? input.dims[i] : -1;
-    if (dims[i] >= 0 && in_file >= 0 && in_file != dims[i]) {
-      refuse("input_shape gives " + std::to_string(dims[i]) + " for dim " + std::to_string(i) +
-             " of input '" + input.name + "', the file fixes it to " + std::to_string(in_file));
-    }
-    if (dims[i] < 0) {
-      refuse("dim " + std::to_string(i) + " of input '" + input.name +
-             "' is not fixed; give the whole shape: input_shape=" + input.name + ":...");
-    }
-  }
-  return dims;
-}
-
 void Converter::add_inputs(GraphConverter& root) {
-  for (const auto& [name, dims] : session_.options.input_shape) {
-    const bool known =
-        std::any_of(session_.file.graph.inputs.begin(), session_.file.graph.inputs.end(),
-                    [&](const auto& input) { return input.name == name; });
-    if (known) continue;
-    std::string names;
-    for (const onnx::GraphInput& input : session_.file.graph.inputs)
-      names += " '" + input.name + "'";
-    refuse("input_shape names '" + name + "', the inputs of the model are:" + names);
-  }
   for (const onnx::GraphInput& input : session_.file.graph.inputs) {
-    if (ops::dtype_size(static_cast<aclDataType>(input.dtype)) == 0) {
-      refuse("input '" + input.name + "' is no tensor of a type that can be converted");
-    }
-    const TensorType type{static_cast<aclDataType>(input.dtype), to_shape(fixed_dims(input))};
-    static_cast<void>(type.shape.elements());
-    root.define(input.name, root.builder().add_data(input.name, type));
+    root.define(input.name, add_input(root.builder(), input, session_.options));
   }
 }
 
@@ -397,6 +354,8 @@ void Converter::add_outputs(GraphConverter& root) {
     names.push_back(model_.graphs[0].outputs[i] + ":" + session_.file.graph.outputs[i].name);
   }
   model_.attrs.set("attr_model_out_nodes_name", std::move(names));
+  apply_edge_types(model_.graphs[0], session_.options);
+  apply_input_format(model_.graphs[0], session_.options.input_format);
 }
 
 // Writes the memory plan into the graph and its size into the launch information.
@@ -425,8 +384,10 @@ void Converter::record_plan() {
 }  // namespace
 
 Model convert_onnx(std::span<const uint8_t> onnx_bytes, const ConvertOptions& options) {
-  const onnx::File file = onnx::read(onnx_bytes);
+  onnx::File file = onnx::read(onnx_bytes);
   try {
+    check_names(file.graph, options);
+    select_outputs(file.graph, options);
     return Converter(file, options).run();
   } catch (const base::Error& error) {
     if (error.code == kGeParamInvalid) throw;

@@ -229,8 +229,11 @@ std::vector<ops::SliceAxis> slice_axes(const OpView& v) {
       (v.has(3) && axes.size() != begin.size())) {
     v.fail("begin, end, axes and strides have different lengths");
   }
+  std::vector<bool> sliced(x.rank(), false);
   for (size_t k = 0; k < begin.size(); ++k) {
     const size_t i = v.has(3) ? ops::resolve_axis(v.op.type, axes[k], x.rank()) : k;
+    if (sliced[i]) v.fail("axis " + std::to_string(i) + " is named twice");
+    sliced[i] = true;
     out[i] = ops::resolve_slice(x[i], begin[k], end[k], steps[k]);
   }
   return out;

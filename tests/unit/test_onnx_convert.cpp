@@ -70,7 +70,8 @@ std::vector<float> run(const model::Model& model, std::vector<float> x) {
 }  // namespace
 
 TEST(convert_makes_a_complete_model_that_runs) {
-  const model::Model made = model::convert_onnx(scale_and_relu().file(), {"Ascend910B1", {}, ""});
+  const model::Model made = model::convert_onnx(
+      scale_and_relu().file(), model::parse_convert_options("soc_version=Ascend910B1"));
   CHECK_EQ(made.soc_version, "Ascend910B1");
   CHECK(made.is_native());
   CHECK_EQ(made.inputs[0].name, "x");
@@ -130,9 +131,9 @@ TEST(convert_refuses_open_shapes_and_bad_graphs) {
   open.input("x", {-1, 3}).node("Relu", {"x"}, {"y"}).output("y");
   CHECK(has(refusal(open), "input_shape"));
   model::ConvertOptions options;
-  options.input_shape["x"] = {4, 3};
+  options.input_shape["x"].dims = {4, 3};
   CHECK(model::convert_onnx(open.file(), options).inputs[0].dims == (model::Dims{4, 3}));
-  options.input_shape["x"] = {4, 5};
+  options.input_shape["x"].dims = {4, 5};
   CHECK(has(refusal(open, options), "fixes it to 3"));
 
   OnnxBytes late;
@@ -226,11 +227,12 @@ TEST(onnx_reader_survives_cuts_and_flips) {
 
 TEST(convert_options_are_checked) {
   const auto options =
-      model::parse_convert_options("soc_version=Ascend310P3\n\ninput_shape=a:b:1,2;c:3\n");
+      model::parse_convert_options("soc_version=Ascend310P3\n\ninput_shape=a:b:1,2;c:3;d:\n");
   CHECK_EQ(options.soc_version, "Ascend310P3");
-  CHECK(options.input_shape.at("a:b") == (model::Dims{1, 2}));
-  CHECK(options.input_shape.at("c") == (model::Dims{3}));
-  for (const char* bad : {"colour=red", "input_shape=a", "input_shape=a:", "input_shape=a:1,x",
+  CHECK(options.input_shape.at("a:b").dims == (model::Dims{1, 2}));
+  CHECK(options.input_shape.at("c").dims == (model::Dims{3}));
+  CHECK(options.input_shape.at("d").dims.empty());
+  for (const char* bad : {"colour=red", "input_shape=a", "input_shape=a:1~x", "input_shape=a:1,x",
                           "input_shape=:1", "input_shape=a:0", "soc_version=Ascend1"}) {
     CHECK_THROWS_CODE(model::parse_convert_options(bad), ACL_ERROR_INVALID_PARAM);
   }

@@ -1,0 +1,33 @@
+// Inputs and outputs of a conversion as the options want them. Owns: their shapes, types, formats
+// and the choice of outputs. Must never: know operators.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "model/convert.hpp"
+#include "model/convert_graph.hpp"
+#include "model/onnx_reader.hpp"
+
+namespace ascendrt::model {
+
+// Refuses options that name inputs or outputs the network does not have.
+void check_names(const onnx::Graph& graph, const ConvertOptions& options);
+
+// Makes the outputs of the network those that the options name and drops the nodes that they do not
+// need. Nothing happens without such options.
+void select_outputs(onnx::Graph& graph, const ConvertOptions& options);
+
+// The dims of an input after the options: -1 stays where a gear or a run decides.
+Dims wanted_dims(const onnx::GraphInput& input, const ConvertOptions& options);
+
+// The Data op of an input. All dims must be fixed.
+GraphValue add_input(GraphBuilder& graph, const onnx::GraphInput& input,
+                     const ConvertOptions& options);
+
+// Writes the types and formats that the options want for inputs and outputs to the finished root
+// graph; the precision pass behind makes them true.
+void apply_edge_types(Graph& graph, const ConvertOptions& options);
+void apply_input_format(Graph& graph, int32_t format);
+
+}  // namespace ascendrt::model
