@@ -94,6 +94,22 @@ int32_t wanted_type(const ConvertOptions& options, size_t i) {
   return dtype;
 }
 
+bool is_real(int32_t dtype) { return dtype == kFloat || dtype == kFloat16 || dtype == kBfloat16; }
+
+// Between output `i` of the graph and what makes it.
+void add_cast(Graph& graph, Op& net_output, size_t i, int32_t dtype) {
+  Op cast;
+  cast.type = "Cast";
+  cast.name = net_output.name + "_cast_" + std::to_string(i);
+  cast.attrs.set("dst_type", static_cast<int64_t>(dtype));
+  cast.inputs = {net_output.inputs[i]};
+  cast.input_descs = {net_output.input_descs[i]};
+  cast.output_descs = cast.input_descs;
+  cast.output_descs[0].dtype = dtype;
+  net_output.inputs[i] = graph.outputs[i] = cast.name + ":0";
+  graph.ops.push_back(std::move(cast));
+}
+
 }  // namespace
 
 void check_names(const onnx::Graph& graph, const ConvertOptions& options) {
@@ -176,22 +192,26 @@ GraphValue add_input(GraphBuilder& graph, const onnx::GraphInput& input,
   return graph.add_data(input.name, type);
 }
 
-// The casts are the precision pass's.
+// Casts between the types that the precision pass chooses from are the pass's.
 void apply_edge_types(Graph& graph, const ConvertOptions& options) {
   for (Op& op : graph.ops) {
-    if (op.type == "NetOutput") {
-      for (size_t i = 0; i < op.input_descs.size(); ++i) {
-        const int32_t dtype = wanted_type(options, i);
-        if (dtype != kUndefined) op.input_descs[i].dtype = dtype;
-      }
-    } else if (op.type == "Data" && is_fp16_node(options, op.name)) {
-      if (op.output_descs[0].dtype != kFloat && op.output_descs[0].dtype != kFloat16) {
-        refuse("input_fp16_nodes names '" + op.name + "', whose type is " +
-               dtype_name(op.output_descs[0].dtype) + "; only float inputs can become float16");
-      }
-      op.input_descs[0].dtype = op.output_descs[0].dtype = kFloat16;
+    if (op.type != "Data" || !is_fp16_node(options, op.name)) continue;
+    if (!is_real(op.output_descs[0].dtype)) {
+      refuse("input_fp16_nodes names '" + op.name + "', whose type is " +
+             dtype_name(op.output_descs[0].dtype) + "; only float inputs can become float16");
     }
+    op.input_descs[0].dtype = op.output_descs[0].dtype = kFloat16;
   }
+  Op net_output = std::move(graph.ops.back());  // GraphBuilder adds it last
+  graph.ops.pop_back();
+  for (size_t i = 0; i < net_output.input_descs.size(); ++i) {
+    const int32_t dtype = wanted_type(options, i);
+    TensorDesc& desc = net_output.input_descs[i];
+    if (dtype == kUndefined || dtype == desc.dtype) continue;
+    if (!is_real(dtype) || !is_real(desc.dtype)) add_cast(graph, net_output, i, dtype);
+    desc.dtype = dtype;
+  }
+  graph.ops.push_back(std::move(net_output));
 }
 
 void apply_input_format(Graph& graph, int32_t format) {
