@@ -89,8 +89,8 @@ def test_the_command_line_of_the_vendor_is_that_of_om_convert(tmp_path: Path) ->
     assert atc(f"--model={DIGITS}", *WANTED, f"--output={tmp_path}/a").returncode == 0
     words = (f"--model={DIGITS}", *WANTED, f"--output={tmp_path}/b")
     assert ascendrt("om", "convert", *words).returncode == 0
-    words = ("--soc", "Ascend910B1", "--framework=5", "-o", tmp_path / "c.om")
-    assert ascendrt("om", "convert", DIGITS, *words).returncode == 0
+    plain = ("--soc", "Ascend910B1", "--framework=5", "-o", tmp_path / "c.om")
+    assert ascendrt("om", "convert", DIGITS, *plain).returncode == 0
     assert facts_of(tmp_path / "a.om")["inputs"] == facts_of(tmp_path / "b.om")["inputs"]
     # The recorded command line is all that differs; it names the file but not where it lies.
     lines = [(tmp_path / f"{name}.om").read_bytes() for name in "bc"]
