@@ -37,7 +37,7 @@ std::vector<int64_t> four(const OpView& v, std::string_view attr) {
 void want_bias(const OpView& v, int64_t outputs) {
   if (v.has(3)) v.fail("offset_w is not computed");
   if (!v.has(2)) return;
-  v.want_float(2);
+  if (v.dtype(2) != v.dtype(0)) v.fail("the bias has another type than the operands");
   if (v.shape(2).elements() != outputs) {
     v.fail("the bias has " + v.shape(2).text() + " values, " + std::to_string(outputs) +
            " are needed");
@@ -125,8 +125,8 @@ bool flag(const OpView& v, std::string_view first, std::string_view second) {
 
 MatmulShape matmul_shape(const OpView& v) {
   v.want_count(2, 4);
-  v.want_float(0);
-  v.want_float(1);
+  if (v.dtype(0) != ACL_DOUBLE) v.want_float(0);
+  if (v.dtype(1) != v.dtype(0)) v.fail("the operands have different types");
   const ops::Shape& a = v.shape(0);
   const ops::Shape& b = v.shape(1);
   if (a.rank() < 2 || b.rank() < 2) v.fail("operands need rank 2 or more");
@@ -155,36 +155,63 @@ std::vector<TensorType> infer_matmul(const OpView& v) {
   ops::Shape y = s.batch;
   y.push_back(s.rows);
   y.push_back(s.columns);
-  return {{ACL_FLOAT, y}};
+  return {{v.dtype(0), y}};
 }
 
+// One product of the batch; the left matrix is turned into `turned` when it needs to be.
+void multiply_one(const MatmulShape& s, const std::vector<ops::PackedMatrix>& packed, int64_t i,
+                  Inputs in, Outputs out, float* turned, const ops::Exec& exec) {
+  const float* left =
+      in[0].as<const float>() + batch_index(s.a_batch, s.batch, i) * s.rows * s.depth;
+  if (s.transposed_a) {
+    ops::transpose_matrix(left, s.depth, s.rows, turned);
+    left = turned;
+  }
+  const float* bias = s.has_bias ? in[2].as<const float>() : nullptr;
+  const int64_t which = batch_index(s.b_batch, s.batch, i);
+  float* y = out[0].as<float>() + i * s.rows * s.columns;
+  if (!packed.empty()) {
+    return packed[static_cast<size_t>(which)].multiply(left, s.rows, bias, y, exec);
+  }
+  const ops::PackedMatrix right(in[1].as<const float>() + which * s.depth * s.columns, s.depth,
+                                s.columns, s.transposed_b);
+  right.multiply(left, s.rows, bias, y, exec);
+}
+
+// Several products are shared out as they are, a single one in pieces.
 void run_matmul(const MatmulShape& s, const std::vector<ops::PackedMatrix>& packed, Inputs in,
                 Outputs out, const ops::Exec& exec) {
-  const auto* a = in[0].as<const float>();
-  const auto* b = in[1].as<const float>();
-  const float* bias = s.has_bias ? in[2].as<const float>() : nullptr;
-  const int64_t a_size = s.rows * s.depth;
+  const int64_t count = s.batch.elements();
+  auto* turned = static_cast<float*>(exec.scratch);
+  if (count == 1) return multiply_one(s, packed, 0, in, out, turned, exec);
+  const int64_t step = s.transposed_a ? s.rows * s.depth : 0;
+  ops::parallel_for(exec, count,
+                    [&](int64_t i) { multiply_one(s, packed, i, in, out, turned + i * step, {}); });
+}
+
+void run_double_matmul(const MatmulShape& s, Inputs in, Outputs out, const ops::Exec& exec) {
+  const double* bias = s.has_bias ? in[2].as<const double>() : nullptr;
   for (int64_t i = 0; i < s.batch.elements(); ++i) {
-    const float* left = a + batch_index(s.a_batch, s.batch, i) * a_size;
+    const double* left =
+        in[0].as<const double>() + batch_index(s.a_batch, s.batch, i) * s.rows * s.depth;
     if (s.transposed_a) {
-      auto* turned = static_cast<float*>(exec.scratch);
-      ops::transpose_matrix(left, s.depth, s.rows, turned);
-      left = turned;
+      ops::transpose_matrix(left, s.depth, s.rows, static_cast<double*>(exec.scratch));
+      left = static_cast<const double*>(exec.scratch);
     }
-    const int64_t which = batch_index(s.b_batch, s.batch, i);
-    float* y = out[0].as<float>() + i * s.rows * s.columns;
-    if (!packed.empty()) {
-      packed[static_cast<size_t>(which)].multiply(left, s.rows, bias, y, exec);
-      continue;
-    }
-    const ops::PackedMatrix right(b + which * s.depth * s.columns, s.depth, s.columns,
-                                  s.transposed_b);
-    right.multiply(left, s.rows, bias, y, exec);
+    const double* right =
+        in[1].as<const double>() + batch_index(s.b_batch, s.batch, i) * s.depth * s.columns;
+    ops::multiply_doubles(left, s.rows, s.depth, right, s.columns, s.transposed_b, bias,
+                          out[0].as<double>() + i * s.rows * s.columns, exec);
   }
 }
 
 Kernel build_matmul(const OpView& v, std::span<const TensorType>) {
   const MatmulShape s = matmul_shape(v);
+  if (v.dtype(0) == ACL_DOUBLE) {
+    return {
+        [s](Inputs in, Outputs out, const ops::Exec& exec) { run_double_matmul(s, in, out, exec); },
+        s.transposed_a ? s.rows * s.depth * 8 : 0, false};
+  }
   auto packed = std::make_shared<std::vector<ops::PackedMatrix>>();
   if (v.inputs[1].is_constant) {
     const std::vector<float> b = floats_of(v.inputs[1]);
@@ -192,7 +219,7 @@ Kernel build_matmul(const OpView& v, std::span<const TensorType>) {
       packed->emplace_back(b.data() + i * s.depth * s.columns, s.depth, s.columns, s.transposed_b);
     }
   }
-  const int64_t scratch = s.transposed_a ? s.rows * s.depth * 4 : 0;
+  const int64_t scratch = s.transposed_a ? s.batch.elements() * s.rows * s.depth * 4 : 0;
   return {[s, packed](Inputs in, Outputs out, const ops::Exec& exec) {
             run_matmul(s, *packed, in, out, exec);
           },

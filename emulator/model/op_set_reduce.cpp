@@ -142,7 +142,7 @@ struct AxisRange {
 // axes, or with need_fusion = 1 all dims from the axis on (the meaning of ONNX before opset 13).
 AxisRange softmax_axes(const OpView& v) {
   v.want_count(1, 1);
-  v.want_float(0);
+  if (v.dtype(0) != ACL_DOUBLE) v.want_float(0);
   const size_t rank = v.shape(0).rank();
   auto axes = v.op.attrs.ints_or("axes", {-1});
   if (axes.empty() || rank == 0) v.fail("needs an axis");

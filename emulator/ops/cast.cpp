@@ -1,5 +1,6 @@
 // Owns: conversions between element types. Must never: be undefined for a value out of range.
 #include "ops/element.hpp"
+#include "ops/vector.hpp"
 
 namespace ascendrt::ops {
 namespace {
@@ -116,6 +117,25 @@ bool for_type(aclDataType dtype, F&& f) {
   }
 }
 
+// Between floats and halves there are kernels. False: other types.
+bool cast_halves(const TensorView& x, const TensorView& y, const Exec& exec) {
+  const VectorKernels& kernels = vector_kernels();
+  const bool widens = y.dtype == ACL_FLOAT;
+  const aclDataType half = widens ? x.dtype : y.dtype;
+  if ((half != ACL_FLOAT16 && half != ACL_BF16) || (!widens && x.dtype != ACL_FLOAT)) return false;
+  const bool brain = half == ACL_BF16;
+  parallel_ranges(exec, x.elements(), kGrain, [&](int64_t begin, int64_t end) {
+    if (widens) {
+      const auto convert = brain ? kernels.from_brain : kernels.from_half;
+      convert(x.as<const uint16_t>() + begin, y.as<float>() + begin, end - begin);
+    } else {
+      const auto convert = brain ? kernels.to_brain : kernels.to_half;
+      convert(x.as<const float>() + begin, y.as<uint16_t>() + begin, end - begin);
+    }
+  });
+  return true;
+}
+
 }  // namespace
 
 float half_to_float(uint16_t half) {
@@ -134,7 +154,9 @@ uint16_t float_to_half(float value) {
   const auto bits = std::bit_cast<uint32_t>(value);
   const auto sign = static_cast<uint16_t>((bits >> 16U) & 0x8000U);
   const uint32_t magnitude = bits & 0x7FFFFFFFU;
-  if (magnitude > 0x7F800000U) return static_cast<uint16_t>(sign | 0x7E00U);
+  if (magnitude > 0x7F800000U) {
+    return static_cast<uint16_t>(sign | 0x7E00U | ((magnitude >> 13U) & 0x3FFU));
+  }
   if (magnitude >= 0x47800000U) return static_cast<uint16_t>(sign | 0x7C00U);
   if (magnitude < 0x38800000U) {  // subnormal: adding 0.5 puts the result in the low bits, rounded
     const float shifted = std::bit_cast<float>(magnitude) + 0.5F;
@@ -149,6 +171,7 @@ bool cast_takes(aclDataType dtype) {
 }
 
 void cast(const TensorView& x, const TensorView& y, const Exec& exec, const CastParams& params) {
+  if (cast_halves(x, y, exec)) return;
   const bool known = for_type(x.dtype, [&](auto from_type) {
     using From = decltype(from_type);
     if (!for_type(y.dtype, [&](auto to_type) {

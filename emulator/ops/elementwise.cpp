@@ -10,6 +10,7 @@
 
 #include "ops/broadcast.hpp"
 #include "ops/element.hpp"
+#include "ops/vector.hpp"
 
 namespace ascendrt::ops {
 namespace {
@@ -163,6 +164,30 @@ void compare_as(Compare op, const TensorView& a, const TensorView& b, const Tens
   }
 }
 
+// The vector kernel that computes an operation on floats, if there is one.
+bool find_pair(Binary op, Pair& pair) {
+  constexpr Pair kPairs[] = {Pair::kAdd, Pair::kSub, Pair::kMul,
+                             Pair::kDiv, Pair::kMax, Pair::kMin};
+  static_assert(static_cast<int>(Binary::kMin) == static_cast<int>(Pair::kMin));
+  if (op > Binary::kMin) return false;
+  pair = kPairs[static_cast<size_t>(op)];
+  return true;
+}
+
+void run_pair(Pair op, const TensorView& a, const TensorView& b, const TensorView& y,
+              const Exec& exec) {
+  const VectorKernels& kernels = vector_kernels();
+  const auto plan = plan_broadcast<2>(y.shape, {&a.shape, &b.shape});
+  walk_broadcast(plan, exec, [&](int64_t out, const auto& offsets, const auto& steps, int64_t n) {
+    kernels.combine(op, a.as<const float>() + offsets[0], steps[0],
+                    b.as<const float>() + offsets[1], steps[1], y.as<float>() + out, n);
+  });
+}
+
+bool is_square(Binary op, const TensorView& b) {
+  return op == Binary::kPow && b.elements() == 1 && *b.as<const float>() == 2.0F;
+}
+
 }  // namespace
 
 Shape broadcast_shape(std::string_view op, const Shape& a, const Shape& b) {
@@ -190,6 +215,11 @@ bool binary_takes(Binary op, aclDataType dtype) {
 
 void binary(Binary op, const TensorView& a, const TensorView& b, const TensorView& y,
             const Exec& exec) {
+  if (a.dtype == ACL_FLOAT) {
+    Pair pair = Pair::kAdd;
+    if (find_pair(op, pair)) return run_pair(pair, a, b, y, exec);
+    if (is_square(op, b)) return run_pair(Pair::kMul, a, a, y, exec);
+  }
   for_number("binary", a.dtype, [&](auto zero) { binary_as<decltype(zero)>(op, a, b, y, exec); });
 }
 

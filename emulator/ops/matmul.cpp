@@ -1,83 +1,145 @@
-// Owns: packing and the loops of matrix products. Rows are the "pixels" of the tile kernels.
-// Must never: sum in another order than Note [Order of sums] in tile.hpp says.
+// Owns: packing and the loops of matrix products. Must never: let the split of rows and columns
+// change a sum; every output is one chain of fused multiply-adds, depth upward (vector.hpp).
 #include "ops/matmul.hpp"
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 
 namespace ascendrt::ops {
 namespace {
 
-constexpr int64_t kRowGrain = 64;
 constexpr int64_t kMaxWidth = 2 * kLanes;
+constexpr int64_t kSideRows = 64;  // rows of a tile that is finished or not full
+
+// Rows of a that stay in the second level cache while the column tiles pass by.
+int64_t rows_per_item(const Product& p, int64_t tiles, int threads) {
+  constexpr int64_t kCacheFloats = 192 * 1024;
+  constexpr int64_t kMostRows = 140;
+  const int64_t unit = p.kernels.max_rows;
+  int64_t rows =
+      std::clamp(kCacheFloats / std::max<int64_t>(p.shape.depth, 1), 4 * unit, kMostRows);
+  rows = std::max(unit, rows / unit * unit);
+  // Few columns: shorter pieces, so that every thread gets some.
+  while (threads > 1 && rows > unit && (p.rows + rows - 1) / rows * tiles < 4 * threads) {
+    rows = std::max(unit, rows / 2 / unit * unit);
+  }
+  return rows;
+}
 
 }  // namespace
 
-PackedMatrix::PackedMatrix(const float* b, int64_t depth, int64_t columns, Transposed transposed,
-                           const TileKernels& kernels)
-    : kernels_(kernels),
-      depth_(depth),
-      columns_(columns),
-      blocks_((columns + kLanes - 1) / kLanes),
-      tiles_((blocks_ + kernels.max_blocks - 1) / kernels.max_blocks),
-      data_(static_cast<size_t>(blocks_ * kLanes * depth), 0.0F) {
-  const int64_t row_step = transposed == Transposed::kYes ? 1 : columns;
-  const int64_t column_step = transposed == Transposed::kYes ? depth : 1;
-  float* to = data_.data();
-  for (int64_t tile = 0; tile < tiles_; ++tile) {
-    const int64_t block = tile * kernels.max_blocks;
-    const int64_t width = std::min<int64_t>(kernels.max_blocks, blocks_ - block) * kLanes;
-    const int64_t used = std::min(width, columns - block * kLanes);
-    const float* from = b + block * kLanes * column_step;
-    for (int64_t k = 0; k < depth; ++k, to += width) {
-      for (int64_t n = 0; n < used; ++n) to[n] = from[k * row_step + n * column_step];
+void pack_matrix(const VectorKernels& kernels, PackedShape shape, const MatrixSource& from,
+                 float* to) {
+  const int64_t most = kernels.max_blocks * kLanes;
+  for (int64_t column = 0; column < shape.columns; column += most) {
+    const int64_t used = std::min(most, shape.columns - column);
+    const int64_t width = (used + kLanes - 1) / kLanes * kLanes;
+    const float* source = from.data + column * from.column_step;
+    if (from.row_step == 1) {  // read along the source
+      for (int64_t n = 0; n < width; ++n) {
+        for (int64_t k = 0; k < shape.depth; ++k) {
+          to[k * width + n] = n < used ? source[n * from.column_step + k] : 0.0F;
+        }
+      }
+    } else {
+      for (int64_t k = 0; k < shape.depth; ++k) {
+        const float* row = source + k * from.row_step;
+        for (int64_t n = 0; n < used; ++n) to[k * width + n] = row[n * from.column_step];
+        std::fill(to + k * width + used, to + (k + 1) * width, 0.0F);
+      }
+    }
+    to += shape.depth * width;
+  }
+}
+
+void Product::run(const Exec& exec) const {
+  const int64_t most = kernels.max_blocks * kLanes;
+  const int64_t tiles = (shape.columns + most - 1) / most;
+  const int64_t grain = rows_per_item(*this, tiles, exec.workers.threads());
+  const int64_t pieces = (rows + grain - 1) / grain;
+  parallel_for(exec, pieces * tiles, [&](int64_t i) {
+    const int64_t first = i / tiles * grain;
+    run_tile(i % tiles, first, std::min(grain, rows - first));
+  });
+}
+
+void Product::run_tile(int64_t tile, int64_t first_row, int64_t count) const {
+  const int64_t most = kernels.max_blocks * kLanes;
+  const int64_t column = tile * most;
+  const int64_t used = std::min(most, shape.columns - column);
+  const auto blocks = static_cast<int>((used + kLanes - 1) / kLanes);
+  const int64_t width = blocks * kLanes;
+  std::array<float, kMaxWidth> start{};
+  MatrixArgs args{};
+  if (bias != nullptr) {
+    std::copy_n(bias + column, used, start.begin());
+    args.bias = start.data();
+  }
+  args.x_step = a_step;
+  args.depth = shape.depth;
+  args.weights = packed + column * shape.depth;
+  if (used == width && finish == nullptr) {
+    args.x = a + first_row * a_step;
+    args.y = y + first_row * y_step + column;
+    args.y_step = y_step;
+    return matrix_rows(kernels, blocks, args, count);
+  }
+  // Computed beside the result and copied.
+  std::array<float, kSideRows * kMaxWidth> side;  // NOLINT: filled by the kernel
+  args.y = side.data();
+  args.y_step = width;
+  for (int64_t row = first_row; row < first_row + count; row += kSideRows) {
+    const int64_t part = std::min(kSideRows, first_row + count - row);
+    args.x = a + row * a_step;
+    matrix_rows(kernels, blocks, args, part);
+    for (int64_t r = 1; r < part && used != width; ++r) {
+      std::copy_n(side.data() + r * width, used, side.data() + r * used);
+    }
+    if (finish != nullptr) (*finish)({side.data(), row, part, column, used});
+    for (int64_t r = 0; r < part; ++r) {
+      std::copy_n(side.data() + r * used, used, y + (row + r) * y_step + column);
     }
   }
 }
 
+PackedMatrix::PackedMatrix(const float* b, int64_t depth, int64_t columns, Transposed transposed,
+                           const VectorKernels& kernels)
+    : kernels_(kernels), shape_{depth, columns}, data_(static_cast<size_t>(shape_.floats())) {
+  const bool turned = transposed == Transposed::kYes;
+  pack_matrix(kernels, shape_, {b, turned ? 1 : columns, turned ? depth : 1}, data_.data());
+}
+
 void PackedMatrix::multiply(const float* a, int64_t rows, const float* bias, float* y,
-                            const Exec& exec) const {
-  const int64_t pieces = (rows + kRowGrain - 1) / kRowGrain;
-  parallel_for(exec, pieces * tiles_, [&](int64_t i) {
-    const int64_t first = i / tiles_ * kRowGrain;
-    multiply_tile(a + first * depth_, std::min(kRowGrain, rows - first), bias, y + first * columns_,
-                  i % tiles_);
+                            const Exec& exec, const FinishTile* finish) const {
+  Product product{kernels_, shape_, data_.data()};
+  product.bias = bias;
+  product.a = a;
+  product.a_step = shape_.depth;
+  product.y = y;
+  product.y_step = shape_.columns;
+  product.rows = rows;
+  product.finish = finish;
+  product.run(exec);
+}
+
+void multiply_doubles(const double* a, int64_t rows, int64_t depth, const double* b,
+                      int64_t columns, Transposed transposed, const double* bias, double* y,
+                      const Exec& exec) {
+  std::vector<double> turned;
+  if (transposed == Transposed::kYes) {
+    turned.resize(static_cast<size_t>(depth * columns));
+    transpose_matrix(b, columns, depth, turned.data());
+    b = turned.data();
+  }
+  parallel_for(exec, rows, [&](int64_t r) {
+    double* to = y + r * columns;
+    std::fill_n(to, columns, 0.0);
+    for (int64_t k = 0; k < depth; ++k) {
+      const double factor = a[r * depth + k];
+      for (int64_t c = 0; c < columns; ++c) to[c] += factor * b[k * columns + c];
+    }
+    for (int64_t c = 0; c < columns && bias != nullptr; ++c) to[c] += bias[c];
   });
-}
-
-void PackedMatrix::multiply_tile(const float* a, int64_t rows, const float* bias, float* y,
-                                 int64_t tile) const {
-  const int64_t block = tile * kernels_.max_blocks;
-  const int64_t blocks = std::min<int64_t>(kernels_.max_blocks, blocks_ - block);
-  const int64_t width = blocks * kLanes;
-  const int64_t used = std::min(width, columns_ - block * kLanes);
-  std::array<float, kMaxWidth> start{};
-  if (bias != nullptr) std::copy_n(bias + block * kLanes, used, start.begin());
-  // A last tile that is not full is computed beside the result and copied.
-  std::array<float, kRowGrain * kMaxWidth> side;  // NOLINT: filled by the kernel
-  const Tap all{0, depth_};
-  TileArgs args{};
-  args.x = a;
-  args.x_step = depth_;
-  args.taps = &all;
-  args.tap_count = 1;
-  args.weights = data_.data() + block * kLanes * depth_;
-  args.bias = start.data();
-  args.y = used == width ? y + block * kLanes : side.data();
-  args.y_step = used == width ? columns_ : width;
-  args.y_block = kLanes;
-  run_row(kernels_, static_cast<int>(blocks), args, rows);
-  if (used == width) return;
-  for (int64_t r = 0; r < rows; ++r) {
-    std::copy_n(side.data() + r * width, used, y + r * columns_ + block * kLanes);
-  }
-}
-
-void transpose_matrix(const float* from, int64_t rows, int64_t columns, float* to) {
-  for (int64_t r = 0; r < rows; ++r) {
-    for (int64_t c = 0; c < columns; ++c) to[c * rows + r] = from[r * columns + c];
-  }
 }
 
 }  // namespace ascendrt::ops

@@ -1,40 +1,92 @@
-// Matrix products of float tensors. Owns: PackedMatrix (the right-hand side ready for the kernels).
-// Must never: use a BLAS library.
+// Matrix products of float tensors. Owns: the packed form of the right-hand side and the order of
+// the work. Must never: use a BLAS library.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "ops/parallel.hpp"
-#include "ops/tile.hpp"
+#include "ops/vector.hpp"
 
 namespace ascendrt::ops {
 
 enum class Transposed : uint8_t { kNo, kYes };
 
-// The right-hand matrix [depth][columns] in tiles of 16 or 32 columns. Immutable.
+// A matrix somewhere in memory: element (i, j) at data[i * row_step + j * column_step].
+struct MatrixSource {
+  const float* data;
+  int64_t row_step;
+  int64_t column_step;
+};
+
+// The right-hand matrix [depth][columns] in tiles of 16 or 32 columns, each [depth][columns of the
+// tile], filled up with zeros.
+struct PackedShape {
+  int64_t depth = 0;
+  int64_t columns = 0;
+  int64_t floats() const { return (columns + kLanes - 1) / kLanes * kLanes * depth; }
+};
+void pack_matrix(const VectorKernels& kernels, PackedShape shape, const MatrixSource& from,
+                 float* to);
+
+// Some rows and columns of a result, made whole by whoever asked for the product. `tile` is
+// [rows][columns] without gaps.
+struct ResultTile {
+  float* tile;
+  int64_t first_row, rows;
+  int64_t first_column, columns;
+};
+using FinishTile = std::function<void(const ResultTile&)>;
+
+// y[r][c] = (sum of a[r][k] * b[k][c]) + bias[c]. Rows of a and y are a_step and y_step apart.
+struct Product {
+  const VectorKernels& kernels;
+  PackedShape shape;
+  const float* packed;
+  const float* bias = nullptr;  // `columns` values
+  const float* a = nullptr;
+  int64_t a_step = 0;
+  float* y = nullptr;
+  int64_t y_step = 0;
+  int64_t rows = 0;
+  const FinishTile* finish = nullptr;  // runs on every tile before it is stored
+
+  void run(const Exec& exec) const;
+
+ private:
+  void run_tile(int64_t tile, int64_t first_row, int64_t count) const;
+};
+
+// A right-hand side that owns its packed form. Immutable.
 class PackedMatrix {
  public:
   // kYes: b is stored as [columns][depth].
   PackedMatrix(const float* b, int64_t depth, int64_t columns, Transposed transposed,
-               const TileKernels& kernels = tile_kernels());
+               const VectorKernels& kernels = vector_kernels());
 
   // y[rows][columns] = a[rows][depth] * b + bias. bias: `columns` values or null.
-  void multiply(const float* a, int64_t rows, const float* bias, float* y, const Exec& exec) const;
+  void multiply(const float* a, int64_t rows, const float* bias, float* y, const Exec& exec,
+                const FinishTile* finish = nullptr) const;
 
  private:
-  void multiply_tile(const float* a, int64_t rows, const float* bias, float* y, int64_t tile) const;
-
-  const TileKernels& kernels_;
-  int64_t depth_;
-  int64_t columns_;
-  int64_t blocks_;
-  int64_t tiles_;
+  const VectorKernels& kernels_;
+  PackedShape shape_;
   std::vector<float> data_;
 };
 
+// y[rows][columns] = a * b + bias of doubles, summed in double with the depth upward.
+void multiply_doubles(const double* a, int64_t rows, int64_t depth, const double* b,
+                      int64_t columns, Transposed transposed, const double* bias, double* y,
+                      const Exec& exec);
+
 // to[columns][rows] = from[rows][columns] transposed.
-void transpose_matrix(const float* from, int64_t rows, int64_t columns, float* to);
+template <class T>
+void transpose_matrix(const T* from, int64_t rows, int64_t columns, T* to) {
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t c = 0; c < columns; ++c) to[c * rows + r] = from[r * columns + c];
+  }
+}
 
 }  // namespace ascendrt::ops

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "ops/reduce.hpp"
+#include "ops/vector.hpp"
 
 namespace ascendrt::ops {
 namespace {
@@ -52,16 +53,11 @@ void instance_norm(const TensorView& x, const float* scale, const float* offset,
 
 void layer_norm(const TensorView& x, size_t axis, const float* scale, const float* offset,
                 float epsilon, const TensorView& y, const Exec& exec) {
+  const VectorKernels& kernels = vector_kernels();
   const int64_t length = x.shape.elements(axis, x.shape.rank());
   parallel_for(exec, x.shape.elements(0, axis), [&](int64_t i) {
-    const float* from = x.as<const float>() + i * length;
-    float* to = y.as<float>() + i * length;
-    const Statistics s = statistics(from, length);
-    const double factor = 1.0 / std::sqrt(s.variance + epsilon);
-    for (int64_t k = 0; k < length; ++k) {
-      const double v = (from[k] - s.mean) * factor * scale[k];
-      to[k] = static_cast<float>(offset != nullptr ? v + offset[k] : v);
-    }
+    kernels.normalize(x.as<const float>() + i * length, scale, offset, epsilon,
+                      y.as<float>() + i * length, length);
   });
 }
 

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "ops/element.hpp"
+#include "ops/vector.hpp"
 
 namespace ascendrt::ops {
 namespace {
@@ -95,8 +96,16 @@ T log_sum_exp(const Split& s, const T* x) {
   return static_cast<T>(std::log(sum) + shift);
 }
 
+// Sums of floats that lie side by side have a kernel.
+bool sums_a_row(Reduce op, const Split& s) {
+  return (op == Reduce::kSum || op == Reduce::kMean) && s.gone_rank == 1 && s.gone_step[0] == 1;
+}
+
 template <class T>
 T reduce_one(Reduce op, const Split& s, const T* x) {
+  if constexpr (std::is_same_v<T, float>) {
+    if (sums_a_row(op, s)) return finish<T>(op, vector_kernels().sum(x, s.inputs), s.inputs);
+  }
   using Sum = std::conditional_t<std::is_floating_point_v<T>, double, uint64_t>;
   Sum sum = op == Reduce::kProd ? 1 : 0;
   switch (op) {
@@ -182,27 +191,49 @@ void arg_extreme(Extreme op, Pick pick, const TensorView& x, size_t axis, const 
   });
 }
 
-void softmax(SoftmaxForm form, const TensorView& x, size_t first, size_t last, const TensorView& y,
-             const Exec& exec) {
-  const int64_t inner = x.shape.elements(last, x.shape.rank());
-  const int64_t length = x.shape.elements(first, last);
-  const int64_t outer = x.shape.elements(0, first);
-  parallel_for(exec, outer * inner, [&](int64_t i) {
+namespace {
+
+void softmax_doubles(SoftmaxForm form, const TensorView& x, int64_t inner, int64_t length,
+                     const TensorView& y, const Exec& exec) {
+  parallel_for(exec, x.elements() / std::max<int64_t>(1, length), [&](int64_t i) {
     const int64_t start = i / inner * length * inner + i % inner;
-    const float* from = x.as<const float>() + start;
-    float* to = y.as<float>() + start;
-    float top = -std::numeric_limits<float>::infinity();
+    const double* from = x.as<const double>() + start;
+    double* to = y.as<double>() + start;
+    double top = -std::numeric_limits<double>::infinity();
     for (int64_t j = 0; j < length; ++j) top = std::max(top, from[j * inner]);
     double sum = 0.0;
+    for (int64_t j = 0; j < length; ++j) sum += std::exp(from[j * inner] - top);
     for (int64_t j = 0; j < length; ++j) {
-      const float e = std::exp(from[j * inner] - top);
-      to[j * inner] = form == SoftmaxForm::kLog ? from[j * inner] - top : e;
-      sum += e;
+      const double shifted = from[j * inner] - top;
+      to[j * inner] = form == SoftmaxForm::kLog ? shifted - std::log(sum) : std::exp(shifted) / sum;
     }
-    const auto scale = static_cast<float>(1.0 / sum);
-    const auto shift = static_cast<float>(std::log(sum));
-    for (int64_t j = 0; j < length; ++j) {
-      to[j * inner] = form == SoftmaxForm::kLog ? to[j * inner] - shift : to[j * inner] * scale;
+  });
+}
+
+}  // namespace
+
+void softmax(SoftmaxForm form, const TensorView& x, size_t first, size_t last, const TensorView& y,
+             const Exec& exec) {
+  const VectorKernels& kernels = vector_kernels();
+  const bool log = form == SoftmaxForm::kLog;
+  const int64_t inner = x.shape.elements(last, x.shape.rank());
+  const int64_t length = x.shape.elements(first, last);
+  if (x.dtype == ACL_DOUBLE) return softmax_doubles(form, x, inner, length, y, exec);
+  const int64_t rows = x.shape.elements(0, first) * inner;
+  const int64_t grain = std::max<int64_t>(1, 4096 / std::max<int64_t>(1, length));
+  parallel_ranges(exec, rows, grain, [&](int64_t begin, int64_t end) {
+    // A row that does not lie side by side is gathered first.
+    std::vector<float> row(static_cast<size_t>(inner == 1 ? 0 : length));
+    for (int64_t i = begin; i < end; ++i) {
+      const float* from = x.as<const float>() + i / inner * length * inner + i % inner;
+      float* to = y.as<float>() + (from - x.as<const float>());
+      if (inner == 1) {
+        kernels.softmax(log, from, to, length);
+        continue;
+      }
+      for (int64_t j = 0; j < length; ++j) row[static_cast<size_t>(j)] = from[j * inner];
+      kernels.softmax(log, row.data(), row.data(), length);
+      for (int64_t j = 0; j < length; ++j) to[j * inner] = row[static_cast<size_t>(j)];
     }
   });
 }

@@ -37,7 +37,7 @@ void arg_extreme(Extreme op, Pick pick, const TensorView& x, size_t axis, const 
                  const Exec& exec);
 
 enum class SoftmaxForm : uint8_t { kPlain, kLog };
-// Over the dims [first, last) taken together. float32.
+// Over the dims [first, last) taken together. float32 and float64.
 void softmax(SoftmaxForm form, const TensorView& x, size_t first, size_t last, const TensorView& y,
              const Exec& exec);
 

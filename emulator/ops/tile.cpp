@@ -10,7 +10,8 @@ bool isa_available(Isa isa) {
 #if defined(__x86_64__)
   if (isa == Isa::kAvx512) return __builtin_cpu_supports("avx512f") != 0;
   if (isa == Isa::kAvx2) {
-    return __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0;
+    return __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0 &&
+           __builtin_cpu_supports("f16c") != 0;
   }
 #elif defined(__aarch64__)
   if (isa == Isa::kNeon) return true;
@@ -29,13 +30,18 @@ const TileKernels& tile_kernels(Isa isa) {
   return kPortableKernels;
 }
 
-const TileKernels& tile_kernels() {
-  static const TileKernels& best = [&]() -> const TileKernels& {
+Isa best_isa() {
+  static const Isa best = [] {
     for (const Isa isa : {Isa::kAvx512, Isa::kAvx2, Isa::kNeon}) {
-      if (isa_available(isa)) return tile_kernels(isa);
+      if (isa_available(isa)) return isa;
     }
-    return tile_kernels(Isa::kPortable);
+    return Isa::kPortable;
   }();
+  return best;
+}
+
+const TileKernels& tile_kernels() {
+  static const TileKernels& best = tile_kernels(best_isa());
   return best;
 }
 

@@ -76,6 +76,7 @@ struct TileKernels {
 void run_row(const TileKernels& kernels, int blocks, TileArgs args, int64_t count);
 
 bool isa_available(Isa isa);
+Isa best_isa();                            // of this CPU
 const TileKernels& tile_kernels(Isa isa);  // isa must be available
 const TileKernels& tile_kernels();         // the best this CPU has
 

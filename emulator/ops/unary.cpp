@@ -4,6 +4,7 @@
 #include <string>
 
 #include "ops/element.hpp"
+#include "ops/vector.hpp"
 
 namespace ascendrt::ops {
 namespace {
@@ -141,6 +142,30 @@ void integer(Unary op, const TensorView& x, const TensorView& y, const Exec& exe
   }
 }
 
+// The vector kernel that computes a function of floats, if there is one.
+bool find_map(Unary op, Map& map) {
+  constexpr std::pair<Unary, Map> kMaps[] = {
+      {Unary::kExp, Map::kExp},     {Unary::kErf, Map::kErf},
+      {Unary::kTanh, Map::kTanh},   {Unary::kSigmoid, Map::kSigmoid},
+      {Unary::kGelu, Map::kGelu},   {Unary::kGeluTanh, Map::kGeluTanh},
+      {Unary::kSwish, Map::kSwish}, {Unary::kSqrt, Map::kSqrt},
+      {Unary::kRelu, Map::kRelu},   {Unary::kMuls, Map::kMuls},
+      {Unary::kAdds, Map::kAdds}};
+  for (const auto& [from, to] : kMaps) {
+    if (from == op) return map = to, true;
+  }
+  return false;
+}
+
+void run_map(Map op, float a, const TensorView& x, const TensorView& y, const Exec& exec) {
+  const VectorKernels& kernels = vector_kernels();
+  const auto* from = x.as<const float>();
+  auto* to = y.as<float>();
+  parallel_ranges(exec, x.elements(), kGrain, [&](int64_t begin, int64_t end) {
+    kernels.map(op, a, from + begin, to + begin, end - begin);
+  });
+}
+
 bool in_test(Test kind, double v) {
   switch (kind) {
     case Test::kNan:
@@ -168,6 +193,8 @@ bool unary_takes(Unary op, aclDataType dtype) {
 void unary(Unary op, UnaryParams params, const TensorView& x, const TensorView& y,
            const Exec& exec) {
   if (!unary_takes(op, x.dtype)) fail("unary", std::string("no ") + dtype_name(x.dtype) + " form");
+  Map map = Map::kExp;
+  if (x.dtype == ACL_FLOAT && find_map(op, map)) return run_map(map, params.a, x, y, exec);
   for_number("unary", x.dtype, [&](auto zero) {
     using T = decltype(zero);
     if constexpr (std::is_integral_v<T>) {

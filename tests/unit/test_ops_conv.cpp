@@ -139,12 +139,12 @@ TEST(matmul_matches_plain_loops_with_equal_bits_everywhere) {
       }
     }
     std::vector<float> turned(b.size());
-    ops::transpose_matrix(b.data(), depth, columns, turned.data());
+    ops::transpose_matrix<float>(b.data(), depth, columns, turned.data());
     std::vector<float> first;
     for (const ops::Isa isa : isas()) {
       for (const auto form : {ops::Transposed::kNo, ops::Transposed::kYes}) {
         const float* source = form == ops::Transposed::kNo ? b.data() : turned.data();
-        const ops::PackedMatrix packed(source, depth, columns, form, ops::tile_kernels(isa));
+        const ops::PackedMatrix packed(source, depth, columns, form, ops::vector_kernels(isa));
         std::vector<float> y(expected.size(), NAN);
         packed.multiply(a.data(), rows, bias.data(), y.data(), {two, nullptr});
         CHECK(test::distance(y, expected) < 2e-6);
