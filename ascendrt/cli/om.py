@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import sys
 from dataclasses import asdict
@@ -48,6 +49,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     run.add_argument("--out", type=Path, required=True, metavar="DIR")
     run.add_argument("--device", type=int, default=0, metavar="N")
+    run.add_argument(
+        "--source",
+        type=Path,
+        metavar="NET.onnx",
+        help="the ONNX file that a compiled model was made from: it supplies the arithmetic",
+    )
     run.set_defaults(command=run_command)
 
 
@@ -141,6 +148,9 @@ def run_command(options: argparse.Namespace) -> int:
     from ascendrt.model import Model
 
     _require_file(options.om)
+    if options.source is not None:
+        _require_file(options.source)
+        os.environ["ASCENDRT_OM_SOURCE"] = str(options.source)  # read when the model is loaded
     if options.out.exists() and not options.out.is_dir():
         raise CommandError(f"--out {options.out} is a file; give a folder")
     with Device(options.device), Model(options.om) as model:

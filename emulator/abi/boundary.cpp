@@ -1,5 +1,7 @@
 #include "abi/boundary.hpp"
 
+#include <algorithm>
+
 #include "core/runtime.hpp"
 #include "core/thread_state.hpp"
 #include "gen/codes.hpp"
@@ -7,8 +9,10 @@
 namespace ascendrt::abi {
 namespace {
 
-// Unread failures are kept newest first up to this size; older text is cut.
+// Unread failures are kept newest first up to the first size; older text is cut. The newest one may
+// be longer: it may list every operator of a large model.
 constexpr size_t kMaxMessageBytes = 8192;
+constexpr size_t kMaxNewestBytes = 256 << 10;
 
 std::string describe(ApiId api, const base::Error& error) {
   std::string line = "[" + std::to_string(error.code) + " " + code_name(error.code) + "] ";
@@ -31,8 +35,9 @@ base::Code note_failure(ApiId api, const base::Error& error) noexcept {
   if (error.layer == base::Layer::kRuntime) thread.last_error = error.code;
   try {
     std::string text = describe(api, error);
+    const size_t kept = std::max(kMaxMessageBytes, std::min(text.size(), kMaxNewestBytes));
     if (!thread.message.empty()) text += "\n" + thread.message;
-    if (text.size() > kMaxMessageBytes) text.resize(kMaxMessageBytes);
+    if (text.size() > kept) text.resize(kept);
     thread.message = std::move(text);
   } catch (...) {  // no memory for the text: the code alone must do
     thread.message.clear();

@@ -14,6 +14,7 @@
 #include "memory/memory.hpp"
 #include "model/loaded.hpp"
 #include "model/om_reader.hpp"
+#include "model/vendor.hpp"
 
 namespace ascendrt::abi {
 namespace {
@@ -32,6 +33,7 @@ void load(const model::OmSource& source, model::Entry entry, const model::ModelM
   source.check_header(entry);
   if (!source.is_dynamic()) check_initialised();
   model::Model content = source.read(core::runtime().soc().name);
+  model::make_plain(content, model::vendor_options(source.path()));
   *id = model::registry().add(model::DeviceModel::load(std::move(content), memory));
 }
 
@@ -120,11 +122,10 @@ std::vector<model::DeviceBuffer> check_buffers(const std::vector<model::IoDesc>&
 void check_computable(const model::LoadedModel& loaded) {
   const auto& missing = model::DeviceModel::of(loaded).program().missing();
   if (missing.empty()) return;
-  constexpr size_t kShown = 20;
-  std::string text = "model " + std::to_string(loaded.id) + " cannot be computed, its operators " +
-                     "or forms that are not emulated (" + std::to_string(missing.size()) + "):";
-  for (size_t i = 0; i < missing.size() && i < kShown; ++i) text += "\n  " + missing[i];
-  if (missing.size() > kShown) text += "\n  ...";
+  std::string text = "model " + std::to_string(loaded.id) +
+                     " cannot be computed. What is missing (" + std::to_string(missing.size()) +
+                     "):";
+  for (const std::string& line : missing) text += "\n  " + line;
   refuse_model(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, text);
 }
 

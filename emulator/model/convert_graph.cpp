@@ -151,7 +151,7 @@ std::vector<GraphValue> GraphBuilder::add(const std::string& type, const std::st
   op.attrs = std::move(attrs);
   const OpView view{op, operands_of(inputs), {}};
   const std::vector<TensorType> results = infer_or_open(*row, view);
-  if (is_known(view.inputs) && (row->compute != nullptr || fits_file(results))) {
+  if (!row->draws && is_known(view.inputs) && (row->compute != nullptr || fits_file(results))) {
     std::vector<GraphValue> out;
     for (OwnedTensor& tensor : model::evaluate(*row, view, ops::Workers::serial())) {
       out.push_back(constant(name, tensor.type, std::move(*tensor.bytes)));

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <queue>
 #include <unordered_map>
 
 namespace ascendrt::model {
@@ -148,6 +149,40 @@ const Op* Graph::find_op(std::string_view op_name) const {
     if (op.name == op_name) return &op;
   }
   return nullptr;
+}
+
+std::vector<const Op*> execution_order(const Graph& graph) {
+  const std::vector<Op>& ops = graph.ops;
+  std::unordered_map<std::string_view, size_t> index;
+  for (size_t i = 0; i < ops.size(); ++i) index.emplace(ops[i].name, i);
+  std::vector<std::vector<size_t>> followers(ops.size());
+  std::vector<size_t> open(ops.size(), 0);
+  for (size_t i = 0; i < ops.size(); ++i) {
+    for (const std::string& input : ops[i].inputs) {
+      const auto ref = parse_input(input);
+      const auto found = ref ? index.find(ref->node) : index.end();
+      if (found == index.end()) continue;  // reported where the input is needed
+      followers[found->second].push_back(i);
+      ++open[i];
+    }
+  }
+  const auto later = [&](size_t a, size_t b) {
+    return ops[a].id != ops[b].id ? ops[a].id > ops[b].id : a > b;
+  };
+  std::priority_queue<size_t, std::vector<size_t>, decltype(later)> ready(later);
+  for (size_t i = 0; i < ops.size(); ++i) {
+    if (open[i] == 0) ready.push(i);
+  }
+  std::vector<const Op*> order;
+  while (!ready.empty()) {
+    const size_t i = ready.top();
+    ready.pop();
+    order.push_back(&ops[i]);
+    for (const size_t next : followers[i]) {
+      if (--open[next] == 0) ready.push(next);
+    }
+  }
+  return order;
 }
 
 }  // namespace ascendrt::model

@@ -145,6 +145,7 @@ std::shared_ptr<LoadedModel> DeviceModel::load(Model model, const ModelMemory& m
   loaded->model = std::move(model);
   std::unique_ptr<DeviceModel> device(new DeviceModel(loaded->model, memory));
   loaded->model.weights = {};
+  if (loaded->model.plain != nullptr) loaded->model.plain->weights = {};
   loaded->executor = std::move(device);
   return loaded;
 }
@@ -205,12 +206,16 @@ void* given_block(const char* what, void* block, uint64_t size, uint64_t needed)
 
 }  // namespace
 
+// The caller's block is measured by what the file holds; weights that were laid out anew may need
+// more, and then get a block of their own.
 void DeviceModel::place_weights(const Model& model, const ModelMemory& memory) {
-  weight_bytes_ = model.weights.bytes.size();
-  weights_ = given_block("weight", memory.weights, memory.weight_bytes, weight_bytes_);
+  const auto bytes = model.plain != nullptr ? model.plain->weights.bytes : model.weights.bytes;
+  weight_bytes_ = bytes.size();
+  weights_ = given_block("weight", memory.weights, memory.weight_bytes, model.weights.bytes.size());
   if (weight_bytes_ == 0) return;
-  if (weights_ == nullptr) weights_ = allocate(weight_bytes_);
-  memory::copy(weights_, model.weights.bytes.data(), weight_bytes_);
+  if (weights_ == nullptr || memory.weight_bytes < weight_bytes_)
+    weights_ = allocate(weight_bytes_);
+  memory::copy(weights_, bytes.data(), weight_bytes_);
 }
 
 // Files of other compilers record the work area of their own plan. The caller's block is accepted

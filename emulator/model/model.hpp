@@ -80,6 +80,10 @@ struct Model {
   Gears gears;
   HeaderInfo header;
   std::vector<Model> parts;  // further blocks of a file with several sub models
+  // Of a graph that another compiler laid out, by make_plain() of vendor.hpp: the same arithmetic
+  // in operators of the table, or why there is none. The graphs above stay as the file has them.
+  std::shared_ptr<Model> plain;
+  std::vector<std::string> unresolved;
 
   const Graph* root() const { return graphs.empty() ? nullptr : &graphs.front(); }
   const Graph* find_graph(std::string_view graph_name) const;

@@ -21,7 +21,7 @@ namespace {
 
 class File {
  public:
-  explicit File(const std::string& path) : path_(path) {
+  File(const std::string& path, const char* what) : path_(path), what_(what) {
     // Non-blocking, so that a pipe without a writer is refused instead of waited for.
     fd_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd_ < 0) unreadable(std::strerror(errno));
@@ -49,11 +49,12 @@ class File {
 
  private:
   [[noreturn]] void unreadable(const char* why) const {
-    fail_model(kGePathInvalid, "model file '" + path_ + "' cannot be read: " + why +
+    fail_model(kGePathInvalid, std::string(what_) + " '" + path_ + "' cannot be read: " + why +
                                    "; check the path, the working directory and the permissions");
   }
 
   const std::string& path_;
+  const char* what_;
   int fd_ = -1;
 };
 
@@ -199,9 +200,14 @@ OmSource::OmSource(std::span<const uint8_t> bytes, std::shared_ptr<const void> o
                    std::string origin)
     : bytes_(bytes), owner_(std::move(owner)), origin_(std::move(origin)) {}
 
+Bytes read_model_file(const std::string& path, const char* what) {
+  return File(path, what).read_all();
+}
+
 OmSource OmSource::from_file(const std::string& path) {
-  auto data = std::make_shared<const Bytes>(File(path).read_all());
+  auto data = std::make_shared<const Bytes>(read_model_file(path));
   OmSource source(*data, data, "model file '" + path + "'");
+  source.path_ = path;
   source.probe();
   return source;
 }

@@ -44,9 +44,9 @@ class OmSource {
   Model read_description() const;
 
   std::span<const uint8_t> bytes() const { return bytes_; }
-  const std::string& origin() const {
-    return origin_;
-  }  // "file '...'" or "memory block of n bytes"
+  // "model file '...'" or "model in memory (n bytes)"
+  const std::string& origin() const { return origin_; }
+  const std::string& path() const { return path_; }  // empty: memory
 
  private:
   OmSource(std::span<const uint8_t> bytes, std::shared_ptr<const void> owner, std::string origin);
@@ -55,7 +55,11 @@ class OmSource {
   std::span<const uint8_t> bytes_;
   std::shared_ptr<const void> owner_;  // null: borrowed from the caller
   std::string origin_;
+  std::string path_;
 };
+
+// All bytes of a regular file; 145002 with the reason when it cannot be read. `what` names it.
+Bytes read_model_file(const std::string& path, const char* what = "model file");
 
 // Whether a model built for `model_soc` may run on `device_soc`: the same name, or two members of
 // one short family (Ascend910B1 and Ascend910B3). Instruction sets agree inside a family; core

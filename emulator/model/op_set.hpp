@@ -112,6 +112,7 @@ struct OpType {
   // Instead of infer and build, for ops whose results have shapes that depend on values. All
   // operands are constants.
   std::vector<OwnedTensor> (*compute)(const OpView&, const ops::Exec&) = nullptr;
+  bool draws = false;  // every run gives other results: never computed before
 };
 
 // infer and build of the type, with halves widened as the type wants.
@@ -138,6 +139,7 @@ std::span<const OpType> sequence_op_types();
 std::span<const OpType> image_op_types();
 std::span<const OpType> misc_op_types();
 std::span<const OpType> control_op_types();
+std::span<const OpType> random_op_types();
 
 ops::Shape open_shape();  // of a tensor whose rank is not known: one dim of -2, as in the files
 // Which matrix of an operand with the batch dims `operand` belongs to matrix `index` of `batch`.

@@ -1,7 +1,6 @@
 // Compiles a graph to a program. Owns: order, checks of descriptors, aliases, lifetimes.
 // Must never: trust a number of the file; a graph that contradicts itself is listed as missing.
 #include <algorithm>
-#include <queue>
 #include <string_view>
 #include <unordered_map>
 
@@ -24,14 +23,10 @@ bool is_bookkeeping(const Op& op) {
   return one_of(op.type, {"NoOp", "AtomicAddrClean", "Send", "Recv", "StreamActive", "LabelSet"});
 }
 
-// Elements lie in memory in the order of the dims.
-bool is_plain(int32_t format) {
-  return one_of(format_name(format), {"ND", "NCHW", "NCDHW", "NHWC", "HWCN", "NDHWC"});
-}
-
 TensorType checked_type(const TensorDesc& desc) {
-  if (!is_plain(desc.format)) {
-    ops::fail("layout", std::string(format_name(desc.format)) + " is not computed");
+  if (!is_plain_format(desc.format)) {
+    const std::string name = desc.layout.empty() ? format_name(desc.format) : desc.layout;
+    ops::fail("layout", name + " is not computed");
   }
   TensorType type = tensor_type(desc);
   if (!type.shape.is_open()) static_cast<void>(type.shape.elements());
@@ -130,40 +125,13 @@ class ProgramBuilder {
   std::vector<int64_t> scratch_buffers_;  // per step, -1 = none
 };
 
-// Producers before consumers, otherwise by id and place in the file.
 std::vector<const Op*> ProgramBuilder::ordered() {
-  const std::vector<Op>& ops = graph_.ops;
-  std::unordered_map<std::string_view, size_t> index;
-  for (size_t i = 0; i < ops.size(); ++i) index.emplace(ops[i].name, i);
-  std::vector<std::vector<size_t>> followers(ops.size());
-  std::vector<size_t> open(ops.size(), 0);
-  for (size_t i = 0; i < ops.size(); ++i) {
-    for (const std::string& input : ops[i].inputs) {
-      const auto ref = parse_input(input);
-      const auto found = ref ? index.find(ref->node) : index.end();
-      if (found == index.end()) continue;  // reported where the input is needed
-      followers[found->second].push_back(i);
-      ++open[i];
+  std::vector<const Op*> order = execution_order(graph_);
+  if (order.size() == graph_.ops.size()) return order;
+  for (const Op& op : graph_.ops) {
+    if (std::find(order.begin(), order.end(), &op) == order.end()) {
+      miss(op, "is part of a cycle or behind one");
     }
-  }
-  const auto later = [&](size_t a, size_t b) {
-    return ops[a].id != ops[b].id ? ops[a].id > ops[b].id : a > b;
-  };
-  std::priority_queue<size_t, std::vector<size_t>, decltype(later)> ready(later);
-  for (size_t i = 0; i < ops.size(); ++i) {
-    if (open[i] == 0) ready.push(i);
-  }
-  std::vector<const Op*> order;
-  while (!ready.empty()) {
-    const size_t i = ready.top();
-    ready.pop();
-    order.push_back(&ops[i]);
-    for (const size_t next : followers[i]) {
-      if (--open[next] == 0) ready.push(next);
-    }
-  }
-  for (size_t i = 0; i < ops.size(); ++i) {
-    if (open[i] != 0) miss(ops[i], "is part of a cycle or behind one");
   }
   return order;
 }
@@ -457,6 +425,12 @@ void ProgramBuilder::plan() {
 }
 
 Program Program::compile(const Model& model) {
+  if (model.plain != nullptr) return compile(*model.plain);
+  if (!model.unresolved.empty()) {
+    Program program;
+    program.missing_ = model.unresolved;
+    return program;
+  }
   if (model.root() == nullptr) {
     Program program;
     program.missing_.emplace_back("the model has no graph");

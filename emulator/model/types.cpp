@@ -134,4 +134,23 @@ std::optional<int64_t> byte_size(const Dims& dims, int32_t dtype) {
   return bytes;
 }
 
+bool is_plain_format(int32_t format) { return format == kNd || !axis_letters(format).empty(); }
+
+std::string_view axis_letters(int32_t format) {
+  switch (format) {
+    case kNchw:
+      return "NCHW";
+    case kNhwc:
+      return "NHWC";
+    case kHwcn:
+      return "HWCN";
+    case kNcdhw:
+      return "NCDHW";
+    case kNdhwc:
+      return "NDHWC";
+    default:
+      return {};
+  }
+}
+
 }  // namespace ascendrt::model

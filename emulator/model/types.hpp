@@ -57,11 +57,14 @@ enum Format : int32_t {
   kNdc1hwc0 = 32,
 };
 
-int32_t dtype_from_proto(int64_t proto);                 // unknown or 0 -> kUndefined
-int64_t dtype_to_proto(int32_t dtype);                   // kUndefined -> 0
-const char* dtype_name(int32_t dtype);                   // "FLOAT16"; "UNDEFINED" when unknown
-int32_t format_from_name(std::string_view name);         // "NCHW" -> 0; unknown -> kFormatUndefined
-const char* format_name(int32_t format);                 // 0 -> "NCHW"; unknown -> "ND"
+int32_t dtype_from_proto(int64_t proto);          // unknown or 0 -> kUndefined
+int64_t dtype_to_proto(int32_t dtype);            // kUndefined -> 0
+const char* dtype_name(int32_t dtype);            // "FLOAT16"; "UNDEFINED" when unknown
+int32_t format_from_name(std::string_view name);  // "NCHW" -> 0; unknown -> kFormatUndefined
+const char* format_name(int32_t format);          // 0 -> "NCHW"; unknown -> "ND"
+// The letters of a format's axes, "NHWC"; empty for ND and for blocked layouts.
+std::string_view axis_letters(int32_t format);
+bool is_plain_format(int32_t format);                    // elements in the order of the dims
 size_t dtype_size(int32_t dtype);                        // bytes of one element; 0 when unsized
 std::optional<int64_t> element_count(const Dims& dims);  // nullopt: a dim < 0, or overflow
 std::optional<int64_t> byte_size(const Dims& dims, int32_t dtype);

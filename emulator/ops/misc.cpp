@@ -4,9 +4,12 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cmath>
 #include <cstring>
 #include <map>
+#include <numbers>
 
+#include "base/rng.hpp"
 #include "base/rng_twister.hpp"
 #include "ops/element.hpp"
 
@@ -367,6 +370,22 @@ void local_response(const ResponseParams& p, const TensorView& x, const TensorVi
       y.as<float>()[i * area + k] = plane[c * area + k] / std::pow(p.bias + p.alpha * sum, p.beta);
     }
   });
+}
+
+void random(Random form, uint64_t seed, uint64_t run, const TensorView& y) {
+  const uint64_t stream = base::random_at(seed, run);
+  const auto uniform = [stream](int64_t draw) {  // in (0, 1)
+    const uint64_t bits = base::random_at(stream, static_cast<uint64_t>(draw)) >> 11;
+    return (static_cast<double>(bits) + 0.5) * 0x1p-53;
+  };
+  for (int64_t i = 0; i < y.elements(); ++i) {
+    double value = uniform(2 * i);
+    if (form == Random::kNormal) {  // Box and Muller
+      value =
+          std::sqrt(-2.0 * std::log(value)) * std::cos(2.0 * std::numbers::pi * uniform(2 * i + 1));
+    }
+    y.as<float>()[i] = static_cast<float>(value);
+  }
 }
 
 }  // namespace ascendrt::ops

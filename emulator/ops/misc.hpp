@@ -64,4 +64,8 @@ struct ResponseParams {
 void local_response(const ResponseParams& params, const TensorView& x, const TensorView& y,
                     const Exec& exec);
 
+// Numbers of run `run`: the same for the same seed and run, on every machine. float32.
+enum class Random : uint8_t { kUniform, kNormal };
+void random(Random form, uint64_t seed, uint64_t run, const TensorView& y);
+
 }  // namespace ascendrt::ops
