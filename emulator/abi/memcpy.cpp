@@ -57,14 +57,19 @@ const char* name_of(Place place) {
       return "pageable host memory";
     case Place::kPinned:
       return "pinned host memory";
+    case Place::kManaged:
+      return "managed memory";
     default:
       return "device memory";
   }
 }
 
+// What a device uses as its own.
+bool on_device(Place place) { return place == Place::kDevice || place == Place::kManaged; }
+
 aclrtMemcpyKind kind_between(Place dst, Place src) {
-  const bool to_device = dst == Place::kDevice;
-  if (src == Place::kDevice) {
+  const bool to_device = on_device(dst);
+  if (on_device(src)) {
     return to_device ? ACL_MEMCPY_DEVICE_TO_DEVICE : ACL_MEMCPY_DEVICE_TO_HOST;
   }
   return to_device ? ACL_MEMCPY_HOST_TO_DEVICE : ACL_MEMCPY_HOST_TO_HOST;
@@ -83,6 +88,8 @@ bool accepts(Place dst, Place src, aclrtMemcpyKind kind) {
 // section 6.
 aclrtMemcpyKind effective_kind(Place dst, Place src, aclrtMemcpyKind kind) {
   const aclrtMemcpyKind true_kind = kind_between(dst, src);
+  const bool managed = dst == Place::kManaged || src == Place::kManaged;
+  if (managed) return kind == ACL_MEMCPY_DEFAULT ? true_kind : kind;
   if (dst != Place::kPageable && src != Place::kPageable) return true_kind;
   if (kind == ACL_MEMCPY_DEFAULT || kind == true_kind) return true_kind;
   if (accepts(dst, src, kind)) return kind;
@@ -234,7 +241,7 @@ void copy_rows_blocking(void* dst, const void* src, const memory::Rows& rows,
   }
   const Place to = memory::locate(dst).place;
   const Place from = memory::locate(src).place;
-  if ((to == Place::kDevice) == (from == Place::kDevice)) {
+  if (on_device(to) == on_device(from)) {
     refuse_direction(to, from, "host to device and back");
   }
   const auto context = core::current_context();

@@ -25,9 +25,10 @@ void allocate(void** out, uint64_t size, const char* name) {
 
 void release(void* address) {
   check_not_null(address, "hostPtr");
-  if (memory::locate(address).place == memory::Place::kDevice) {
+  const memory::Place place = memory::locate(address).place;
+  if (place == memory::Place::kDevice || place == memory::Place::kManaged) {
     base::fail(ACL_ERROR_RT_PARAM_INVALID,
-               "argument hostPtr is device memory; free it with aclrtFree");
+               "argument hostPtr is device or managed memory; free it with aclrtFree");
   }
   memory::free_pinned(address);
 }

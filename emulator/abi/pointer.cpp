@@ -29,6 +29,10 @@ aclrtPtrAttributes attributes_of(const void* address) {
     case memory::Place::kPinned:
       answer.location.type = ACL_MEM_LOCATION_TYPE_HOST;
       break;
+    case memory::Place::kManaged:
+      answer.location.type = ACL_MEM_LOCATION_TYPE_MANAGED;
+      answer.pageSize = static_cast<uint32_t>(memory::find_device(address).page_bytes);
+      break;
     case memory::Place::kPageable:
       answer.location.type = ACL_MEM_LOCATION_TYPE_UNREGISTERED;
       break;

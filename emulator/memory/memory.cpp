@@ -6,6 +6,7 @@
 #include "base/error.hpp"
 #include "base/handle.hpp"
 #include "memory/machine.hpp"
+#include "memory/managed.hpp"
 #include "memory/os.hpp"
 #include "memory/shape.hpp"
 #include "memory/text.hpp"
@@ -123,7 +124,11 @@ void configure_knobs(const std::vector<std::pair<std::string, std::string>>& sec
 
 void forget_pool() { t_lanes.take = nullptr; }
 
-void free_device(void* address) { arena_of(address).free(static_cast<std::byte*>(address)); }
+void free_device(void* address) {
+  const bool reserved = virtual_memory_or_null() && virtual_memory_or_null()->holds(address);
+  if (reserved && managed_memory().free(address)) return;
+  arena_of(address).free(static_cast<std::byte*>(address));
+}
 
 Allocation find_device(const void* address) {
   if (const Virtual* reserved = virtual_memory_or_null(); reserved && reserved->holds(address)) {

@@ -20,6 +20,7 @@ enum class Place : uint8_t {
   kPageable,  // ordinary host memory the runtime knows nothing of
   kPinned,    // aclrtMallocHost, or registered
   kDevice,    // inside a device's range (allocated or not)
+  kManaged,   // aclrtMemAllocManaged: host and devices use it
 };
 
 struct Location {

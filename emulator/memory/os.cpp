@@ -37,6 +37,11 @@ constexpr const char* kSmaller =
 
 }  // namespace
 
+int32_t current_node() {
+  unsigned node = 0;
+  return getcpu(nullptr, &node) == 0 ? static_cast<int32_t>(node) : 0;
+}
+
 std::string last_reason() {
   const int code = errno;
   return std::string(std::strerror(code)) + " (errno " + std::to_string(code) + ")";

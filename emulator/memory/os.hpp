@@ -67,6 +67,9 @@ void decommit(std::byte* start, uint64_t bytes);
 // Keeps pages resident from their first touch on. False when the limit does not allow it.
 bool lock_on_touch(std::byte* start, uint64_t bytes);
 
+// NUMA node of the calling thread.
+int32_t current_node();
+
 // "reason (errno 12)" of the last failed call.
 std::string last_reason();
 

@@ -39,14 +39,14 @@ base::Ref<Physical> Physical::make(const aclrtPhysicalMemProp& prop, int32_t dev
                                    uint64_t asked) {
   const uint64_t capacity = machine().setup().device_bytes;
   // The host's memory has no ledger; a device is the measure of what is sensible there.
-  if (asked > capacity) {
+  if (asked > capacity && device != kManagedMemory) {
     base::fail(ACL_ERROR_RT_MEMORY_ALLOCATION,
                size_text(asked) + " of physical memory are more than a device has, " +
                    size_text(capacity) + "; emulate a larger device with ASCENDRT_HBM_SIZE");
   }
   const uint64_t bytes = (asked + kGranule - 1) / kGranule * kGranule;
   base::Ref<Physical> made(new Physical(prop, device, bytes));
-  if (device != kHostMemory) {
+  if (device >= 0) {
     machine().charge(device, Pages::kHuge, bytes);
     made->charged_ = true;
   }
@@ -68,7 +68,9 @@ Physical::~Physical() {
   if (charged_) machine().ledger().release(static_cast<uint32_t>(device_), Pages::kHuge, bytes_);
 }
 
-uint64_t Physical::touched_bytes() const { return charged_ ? os::touched_bytes(file_) : 0; }
+uint64_t Physical::touched_bytes() const {
+  return charged_ || device_ == kManagedMemory ? os::touched_bytes(file_) : 0;
+}
 
 void* hold(const base::Ref<Physical>& memory) {
   Holders& all = holders();

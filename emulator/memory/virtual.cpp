@@ -66,6 +66,7 @@ Location Virtual::locate(const void* address) const {
   const Mapping* mapping = mapping_at(address);
   const int32_t device = mapping == nullptr ? 0 : mapping->device.load(std::memory_order_relaxed);
   if (device == kHostMemory) return {Place::kPinned, 0};
+  if (device == kManagedMemory) return {Place::kManaged, 0};
   return {Place::kDevice, device};
 }
 
@@ -250,7 +251,7 @@ void Virtual::map(void* address, uint64_t bytes, const base::Ref<Physical>& memo
   const std::lock_guard lock(mutex_);
   check_place(number(address), memory);
   Mapping& mapping = place(static_cast<std::byte*>(address), 0, memory);
-  const bool host = memory->device() == kHostMemory;
+  const bool host = memory->device() < 0;
   if (flags != 0) mapping.access[key_of(memory->prop().location)] = flags;
   if (host && flags != 0) show_to_host(mapping, flags);
   mapping.usable.store(flags != 0, std::memory_order_release);
@@ -267,7 +268,7 @@ void* Virtual::attach(const base::Ref<Physical>& memory) {
 
 void Virtual::drop(void* address) {
   void* start = reinterpret_cast<void*>(number(address) / kGranule * kGranule);
-  unmap(start);
+  detach(start);
   release(start);
 }
 
@@ -297,12 +298,20 @@ void Virtual::remove(Mapping& mapping) {
   retired_.push_back(&mapping);
 }
 
-void Virtual::unmap(void* address) {
-  base::Ref<Physical> last;  // freed without the lock
+// The memory is let go of by the caller, without the lock.
+base::Ref<Physical> Virtual::detach(void* address) {
   const std::lock_guard lock(mutex_);
   Mapping& mapping = mapping_from(address);
-  last = std::move(mapping.memory);
+  base::Ref<Physical> last = std::move(mapping.memory);
   remove(mapping);
+  return last;
+}
+
+void Virtual::unmap(void* address) {
+  if (locate(address).place == Place::kManaged) {
+    refuse("address " + address_text(address) + " is managed memory; free it with aclrtFree");
+  }
+  detach(address);
 }
 
 // Gives the client's view the access that the host was allowed.

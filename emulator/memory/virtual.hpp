@@ -18,6 +18,7 @@ namespace ascendrt::memory {
 
 inline constexpr uint64_t kGranule = 2ULL << 20;  // of reserving, mapping and physical memory
 inline constexpr int32_t kHostMemory = -1;        // "device" of physical memory on the host
+inline constexpr int32_t kManagedMemory = -2;     // of memory of aclrtMemAllocManaged
 
 // A piece of physical memory: a memory file, or a part of one that another process shares.
 class Physical final : public base::Object {
@@ -117,6 +118,7 @@ class Virtual {
   Mapping& place(std::byte* start, uint64_t lead, const base::Ref<Physical>& memory);
   void check_place(uint64_t start, const base::Ref<Physical>& memory) const;
   void remove(Mapping& mapping);
+  base::Ref<Physical> detach(void* address);
   void show_to_host(const Mapping& mapping, uint64_t flags) const;
 
   mutable base::RankedMutex mutex_{base::Rank::kArena};

@@ -34,7 +34,8 @@ ops::Workers& workers_for(const Step& step) {
 }
 
 bool is_device_memory(const void* address) {
-  return memory::locate(address).place == memory::Place::kDevice;
+  const memory::Place place = memory::locate(address).place;
+  return place == memory::Place::kDevice || place == memory::Place::kManaged;
 }
 
 [[noreturn]] void fail_run(const std::string& text) {
@@ -127,8 +128,8 @@ std::vector<HostBuffer> DeviceModel::Execution::view(const std::vector<DeviceBuf
     const int64_t fixed = bytes(model.program_, i);
     const auto wanted = fixed < 0 ? list[i].size : static_cast<uint64_t>(fixed);
     const auto place = memory::locate(list[i].address).place;
-    const bool reachable =
-        place == memory::Place::kDevice || (place == memory::Place::kPinned && memory::open_mode());
+    const bool reachable = place == memory::Place::kDevice || place == memory::Place::kManaged ||
+                           (place == memory::Place::kPinned && memory::open_mode());
     if (!reachable && wanted > 0) {
       base::fail(ACL_ERROR_RT_PARAM_INVALID,
                  std::string(what) + " " + std::to_string(i) +
