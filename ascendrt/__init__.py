@@ -35,12 +35,18 @@ if TYPE_CHECKING:
     from ascendrt.errors import ResourceError as ResourceError
     from ascendrt.errors import UsageError as UsageError
     from ascendrt.errors import WaitTimeoutError as WaitTimeoutError
+    from ascendrt.graph import Graph as Graph
     from ascendrt.memory import Memory as Memory
     from ascendrt.memory import PinnedMemory as PinnedMemory
     from ascendrt.memory import memory_snapshot as memory_snapshot
     from ascendrt.memory import memory_stats as memory_stats
     from ascendrt.model import Model as Model
+    from ascendrt.model import Run as Run
     from ascendrt.model import TensorSpec as TensorSpec
+    from ascendrt.serving import DevicePool as DevicePool
+    from ascendrt.serving import DynamicBatcher as DynamicBatcher
+    from ascendrt.serving import ModelPool as ModelPool
+    from ascendrt.serving import Pipeline as Pipeline
     from ascendrt.stream import Event as Event
     from ascendrt.stream import Stream as Stream
 
@@ -65,8 +71,10 @@ _HOMES = {
         "UsageError",
         "WaitTimeoutError",
     ),
+    "graph": ("Graph",),
     "memory": ("Memory", "PinnedMemory", "memory_snapshot", "memory_stats"),
-    "model": ("Model", "TensorSpec"),
+    "model": ("Model", "Run", "TensorSpec"),
+    "serving": ("DevicePool", "DynamicBatcher", "ModelPool", "Pipeline"),
     "stream": ("Event", "Stream"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

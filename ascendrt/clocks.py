@@ -363,7 +363,10 @@ class _Worker:
         self._signal = clock.signal()
         self._job: Callable[[], None] | None = None
         self.thread = threading.Thread(target=self._work, name="ascendrt-wait", daemon=True)
+        known = self._known = threading.Lock()
+        known.acquire()
         self.thread.start()
+        known.acquire()  # the clock must not go on before it has heard of the thread
 
     def give(self, job: Callable[[], None] | None) -> None:
         """Hand over the next function; None ends the thread."""
@@ -371,6 +374,8 @@ class _Worker:
         self._signal.set()
 
     def _work(self) -> None:
+        self._clock.now_ns()
+        self._known.release()
         while True:
             self._signal.wait()
             job, self._job = self._job, None

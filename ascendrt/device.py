@@ -180,6 +180,33 @@ class Context(Owned):
         call("aclrtSetCurrentContext", self._handle, ids={"device": self.device_index})
 
 
+class Scope:
+    """The context that is current where it is made, for use on other threads: `with scope:`.
+
+    A thread that had a context gets it back after the block; one that had none keeps this one.
+    Blocks may nest, and run on several threads at once.
+    """
+
+    def __init__(self) -> None:
+        self.context = fast.get_context()
+        self._before = threading.local()
+
+    def __enter__(self) -> None:
+        before = fast.get_context()
+        if before == self.context:
+            before = 0
+        elif self.context and (code := fast.set_context(self.context)):
+            raise _lib.failure(code, "aclrtSetCurrentContext")
+        stack = getattr(self._before, "stack", None)
+        if stack is None:
+            stack = self._before.stack = []
+        stack.append(before)
+
+    def __exit__(self, *_: object) -> None:
+        if before := self._before.stack.pop():
+            fast.set_context(before)
+
+
 # Open Context objects by the address of their handle; a plain dict, which costs nothing to ask.
 contexts: dict[int, weakref.ref[Context]] = {}
 

@@ -1,14 +1,20 @@
-"""Offline models: load, describe, run on numpy arrays.
+"""Offline models: load, run on numpy arrays, at once or in a stream.
 
-Owns: the model id, its datasets and one set of device buffers. Must never reshape or convert an
-input on its own: what does not fit is refused with what would fit.
+Owns: the model id and the device memory of its runs. Must never reshape or convert an input on its
+own: what does not fit is refused with what would fit.
+
+Note [Slots]: a run needs device memory for its tensors, and for a run in a stream pinned memory
+beside it. Such a set is a slot; it is used again once its run is over and its results were taken.
+Executions of one model take turns, also those in different streams: a model's work memory is one.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
-from collections.abc import Mapping
+import weakref
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,252 +23,219 @@ import numpy as np
 import numpy.typing as npt
 
 from ascendrt import _lib, dtypes
-from ascendrt._gen.enums import aclFormat
-from ascendrt._lib import call, lib
-from ascendrt._owned import Owned
-from ascendrt.device import init
-from ascendrt.memory import Memory
+from ascendrt._lib import call, fast
+from ascendrt._owned import Owned, settle
+from ascendrt.clocks import clock
+from ascendrt.dataset import Dataset
+from ascendrt.device import Scope, init
+from ascendrt.errors import AclError
+from ascendrt.memory import PinnedMemory
+from ascendrt.stream import Event, Stream
+from ascendrt.tensors import GEAR_TENSOR, Description, Gear, Gears, TensorSpec
+
+__all__ = ["Description", "Gears", "Model", "Run", "TensorSpec", "required_memory"]
+
+Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)
-class TensorSpec:
-    """What a model says of one input or output. A dimension of -1 is decided when it runs."""
+class _Plan:
+    """How a run goes: its inputs, its gear, and what its outputs look like."""
 
-    name: str
-    dtype: str
-    shape: tuple[int, ...]
-    format: str
-    size_bytes: int
-    acl_dtype: int
-
-    @property
-    def is_dynamic(self) -> bool:
-        """True when some dimension is not fixed."""
-        return any(size < 0 for size in self.shape)
-
-    def check(self, array: np.ndarray[Any, Any], what: str) -> None:
-        """Compare an array with this description.
-
-        Raises: TypeError for another dtype, ValueError for another shape; the text says both sides.
-        """
-        expected = dtypes.to_numpy(self.acl_dtype)
-        if array.dtype != expected:
-            raise TypeError(
-                f"{what} has dtype {array.dtype}, the model expects {expected}; "
-                f"convert it with .astype('{expected}')"
-            )
-        fits = len(self.shape) == array.ndim and all(
-            wanted in (-1, size) for wanted, size in zip(self.shape, array.shape, strict=False)
-        )
-        if not fits:
-            raise ValueError(f"{what} has shape {array.shape}, the model expects {self.shape}")
-
-
-class Description(Owned):
-    """The inputs and outputs of a model, read through an aclmdlDesc."""
-
-    def __init__(self) -> None:
-        handle = lib.aclmdlCreateDesc()
-        if not handle:
-            raise _lib.failure(_lib.recent_code(), "aclmdlCreateDesc")
-        self._handle = handle
-        self._closed = False
-
-    def _release(self) -> None:
-        call("aclmdlDestroyDesc", self._handle)
-
-    def of_model(self, model_id: int) -> Description:
-        """Fill from a loaded model."""
-        call("aclmdlGetDesc", self._handle, model_id, ids={"model_id": model_id})
-        return self
-
-    def of_file(self, path: Path) -> Description:
-        """Fill from a file that is not loaded."""
-        call("aclmdlGetDescFromFile", self._handle, os.fsencode(path), ids={"path": path})
-        return self
-
-    def specs(self, side: str) -> tuple[TensorSpec, ...]:
-        """Return the descriptions of one side, "Input" or "Output"."""
-        count = getattr(lib, f"aclmdlGetNum{side}s")(self._handle)
-        return tuple(self._spec(side, index) for index in range(count))
-
-    def _spec(self, side: str, index: int) -> TensorSpec:
-        dims = _lib.new("aclmdlIODims *")
-        ids = {"side": side.lower(), "index": index}
-        call(f"aclmdlGet{side}Dims", self._handle, index, dims, ids=ids)
-        acl_dtype = int(getattr(lib, f"aclmdlGet{side}DataType")(self._handle, index))
-        layout = int(getattr(lib, f"aclmdlGet{side}Format")(self._handle, index))
-        return TensorSpec(
-            name=_lib.text(getattr(lib, f"aclmdlGet{side}NameByIndex")(self._handle, index)),
-            dtype=dtypes.name_of(acl_dtype),
-            shape=tuple(int(dims.dims[i]) for i in range(dims.dimCount)),
-            format=_format_name(layout),
-            size_bytes=int(getattr(lib, f"aclmdlGet{side}SizeByIndex")(self._handle, index)),
-            acl_dtype=acl_dtype,
-        )
-
-
-class _Dataset(Owned):
-    """An aclmdlDataset with one device buffer per tensor, in index order.
-
-    A tensor of open shape has no memory of its own: every run allocates what its result needs.
-    """
-
-    def __init__(self, specs: tuple[TensorSpec, ...]) -> None:
-        self._specs = specs
-        self._buffers: list[_lib.Handle] = []
-        self._memories: list[Memory | None] = []
-        self.handle = lib.aclmdlCreateDataset()
-        if not self.handle:
-            raise _lib.failure(_lib.recent_code(), "aclmdlCreateDataset")
-        self._closed = False
-        try:
-            for spec in specs:
-                self._add(spec)
-        except BaseException:
-            self.close()
-            raise
-
-    def _add(self, spec: TensorSpec) -> None:
-        memory = None if spec.is_dynamic else Memory(max(spec.size_bytes, 1))
-        self._memories.append(memory)
-        pointer = _lib.null() if memory is None else memory.pointer
-        buffer = lib.aclCreateDataBuffer(pointer, 0 if memory is None else memory.size_bytes)
-        if not buffer:
-            raise _lib.failure(_lib.recent_code(), "aclCreateDataBuffer", tensor=spec.name)
-        self._buffers.append(buffer)
-        call("aclmdlAddDatasetBuffer", self.handle, buffer, ids={"tensor": spec.name})
-
-    def write(self, index: int, array: np.ndarray[Any, Any]) -> None:
-        """Copy a tensor to its buffer."""
-        memory = self._memories[index]
-        assert memory is not None, self._specs[index]
-        memory.write(np.ascontiguousarray(array))
-
-    def read(self, index: int, dtype: npt.DTypeLike | None = None) -> np.ndarray[Any, Any]:
-        """Copy a tensor to a new array after a run, in the shape that it has in this run.
-
-        Another dtype than that of the description stands for the bytes, in one dimension.
-        """
-        spec, memory, shape = self._specs[index], self._memories[index], self._specs[index].shape
-        taken = None
-        if memory is None:
-            shape = self._shape(index)
-            memory = taken = self._take(index)
-        try:
-            if dtype is None:
-                return memory.read(shape, dtypes.to_numpy(spec.acl_dtype))
-            size = memory.size_bytes if taken else spec.size_bytes
-            return memory.read((size // np.dtype(dtype).itemsize,), dtype)
-        finally:
-            if taken is not None:
-                taken.close()
-
-    def shape(self, index: int) -> tuple[int, ...]:
-        """Return the shape of a tensor, of an open one that of the last run."""
-        spec = self._specs[index]
-        return self._shape(index) if spec.is_dynamic else spec.shape
-
-    def _shape(self, index: int) -> tuple[int, ...]:
-        desc = lib.aclmdlGetDatasetTensorDesc(self.handle, index)
-        size = _lib.new("int64_t *")
-        shape = []
-        for dim in range(lib.aclGetTensorDescNumDims(desc)):
-            call("aclGetTensorDescDimV2", desc, dim, size, ids={"tensor": index})
-            shape.append(int(size[0]))
-        return tuple(shape)
-
-    def _take(self, index: int) -> Memory:
-        buffer = self._buffers[index]
-        pointer = lib.aclGetDataBufferAddr(buffer)
-        size = int(lib.aclGetDataBufferSizeV2(buffer))
-        call("aclUpdateDataBuffer", buffer, _lib.null(), 0)
-        return Memory.adopt(pointer, size)
-
-    def _release(self) -> None:
-        _lib.check_quiet(lib.aclmdlDestroyDataset(self.handle), "aclmdlDestroyDataset")
-        for buffer in self._buffers:
-            _lib.check_quiet(lib.aclDestroyDataBuffer(buffer), "aclDestroyDataBuffer")
-        for memory in self._memories:
-            if memory is not None:
-                memory.close()
+    inputs: list[Array]
+    gear: Gear | None
+    outputs: list[tuple[int, ...]]  # shapes of the results
 
 
 class Model(Owned):
     """A loaded offline model, callable on numpy arrays.
 
-    It belongs to the context that was current when it was loaded and may be called from any thread;
-    calls take turns.
+    It belongs to the context that was current when it was loaded and may be called from any thread.
+    `inputs` and `outputs` describe its tensors, `gears` the shapes it was compiled for.
 
     Raises: FileNotFoundError; ModelError for a file that is no usable model or was built for
     another chip; AclError 107002 without a current device.
-    Source: aclmdlLoadFromFile, aclmdlLoadFromMem, aclmdlExecute.
+    Source: aclmdlLoadFromFile, aclmdlLoadFromMem, aclmdlExecuteAsync.
     """
 
     def __init__(self, source: str | os.PathLike[str] | bytes) -> None:
         init()
-        self._turn = threading.Lock()
-        self._context = _lib.current_context()
+        self._order = threading.Lock()  # of the executions, and of the slots
+        self.scope = Scope()
+        self._free: list[_Slot] = []
+        self._slots: list[_Slot] = []
+        self._runs: weakref.WeakSet[Run] = weakref.WeakSet()
+        self._last: _Slot | None = None  # whose execution was queued last
+        self._last_stream: Stream | None = None
         self.model_id = _load(source)
         self._closed = False
-        self._datasets: list[_Dataset] = []
+        self._description = Description()
         try:
-            with Description() as description:
-                description.of_model(self.model_id)
-                self.inputs = description.specs("Input")
-                self.outputs = description.specs("Output")
+            self._description.of_model(self.model_id)
+            self.gears = self._description.gears()
+            self._all_inputs = self._description.specs("Input")
+            self.inputs = tuple(spec for spec in self._all_inputs if spec.name != GEAR_TENSOR)
+            self.outputs = self._description.specs("Output")
         except BaseException:
             self.close()
             raise
+        self._has_gears = self.gears.kind != "none"
+        # Only a run tells the shape of such results, and only a run that is waited for.
+        self._open = not self._has_gears and any(spec.is_dynamic for spec in self.outputs)
 
     def __repr__(self) -> str:
         return f"Model(id={self.model_id})"
 
     def _release(self) -> None:
-        with self._turn, _lib.in_context(self._context):
-            for dataset in self._datasets:
-                dataset.close()
-            call("aclmdlUnload", self.model_id, ids={"model_id": self.model_id})
+        for run in list(self._runs):
+            run.collect()
+        with self.scope:
+            for slot in self._slots:
+                slot.close()
+            self._description.close()
+            if code := self._unload():
+                settle(
+                    code, "aclmdlUnload", self.scope.context, self._unload, model_id=self.model_id
+                )
 
-    def __call__(
-        self, *arrays: npt.ArrayLike, **named: npt.ArrayLike
-    ) -> list[np.ndarray[Any, Any]]:
+    def _unload(self) -> int:
+        return int(_lib.lib.aclmdlUnload(self.model_id))
+
+    def __call__(self, *arrays: npt.ArrayLike, **named: npt.ArrayLike) -> list[Array]:
         """Run the model once and wait for the result.
 
-        Give the inputs in order, or by name. Shapes and dtypes must be those of `inputs`; the
-        result holds one new array per entry of `outputs`.
+        Give the inputs in order, or by name. Dtypes must be those of `inputs`, shapes as well; a
+        dimension of -1 takes what a gear of the model has, the batch also less. Contiguous arrays
+        go to the device from where they are, others are copied once. The result holds one new
+        array per entry of `outputs`.
 
         Raises: TypeError and ValueError for inputs that do not fit; AclError of the run.
         """
+        plan = self._plan(arrays, named)
+        with self.scope:
+            slot = self._take()
+            try:
+                return slot.run_at_once(plan)
+            finally:
+                self._give(slot)
+
+    def run_async(
+        self, inputs: Sequence[npt.ArrayLike] | Mapping[str, npt.ArrayLike], stream: Stream
+    ) -> Run:
+        """Queue a run in a stream of the model's context and return at once.
+
+        The inputs are taken as they are now: they may be changed when this returns. Wait with
+        `run.result()`, `await run`, or whatever waits for the stream.
+
+        Raises: as a call; ValueError for a model of which only a run tells the result's shape.
+        """
+        return self.run_staged(inputs, stream, stream, stream)
+
+    def run_staged(
+        self,
+        inputs: Sequence[npt.ArrayLike] | Mapping[str, npt.ArrayLike],
+        copy_in: Stream,
+        compute: Stream,
+        copy_out: Stream,
+    ) -> Run:
+        """Queue a run with its parts in streams of their own, which wait for each other.
+
+        Raises: as run_async.
+        """
+        named = inputs if isinstance(inputs, Mapping) else {}
+        plan = self._plan(() if isinstance(inputs, Mapping) else tuple(inputs), named)
+        if self._open:
+            raise ValueError(
+                "only a run of this model tells the shape of its result; call the model instead"
+            )
+        with self.scope:
+            slot = self._take()
+            try:
+                slot.queue(plan, copy_in, compute, copy_out)
+            except BaseException:
+                slot.abandon(copy_in, compute, copy_out)
+                self._give(slot)
+                raise
+        run = Run(self, slot, plan, (compute, copy_out, copy_in))
+        self._runs.add(run)
+        return run
+
+    # ---- slots
+
+    def _take(self) -> _Slot:
+        with self._order:
+            for index, slot in enumerate(self._free):
+                if slot.is_over():
+                    return self._free.pop(index)
+        if (spec := self._unbounded()) is not None:
+            raise ValueError(
+                f"tensor {spec.name!r} has the open shape {spec.shape}; "
+                "convert the model again with --input-shape to fix it"
+            )
+        slot = _Slot(self)
+        with self._order:
+            self._slots.append(slot)
+        return slot
+
+    def _unbounded(self) -> TensorSpec | None:
+        if self._has_gears:
+            return None
+        return next((spec for spec in self.inputs if spec.is_dynamic), None)
+
+    def _give(self, slot: _Slot) -> None:
+        with self._order:
+            self._free.append(slot)
+
+    def _execute(self, slot: _Slot, gear: Gear | None, stream: Stream) -> None:
+        """Queue the execution behind the one before it, wherever that is."""
+        with self._order:
+            if self._last is not None and self._last_stream is not stream:
+                stream.wait(self._last.computed)
+            if gear is not None:
+                self._set_gear(slot, gear)
+            arguments = (self.model_id, slot.feed_address, slot.fetch_address, stream._address)
+            if code := fast.model_execute_async(*arguments):
+                raise _lib.failure(code, "aclmdlExecuteAsync", model_id=self.model_id)
+            stream.record(slot.computed)
+            self._last, self._last_stream = slot, stream
+
+    def _set_gear(self, slot: _Slot, gear: Gear) -> None:
+        ids = {"model_id": self.model_id, self.gears.kind: gear.value}
+        target = (self.model_id, slot.feed.handle, self.gears.index)
+        if self.gears.kind == "batch":
+            call("aclmdlSetDynamicBatchSize", *target, gear.value[0], ids=ids)
+        elif self.gears.kind == "image":
+            call("aclmdlSetDynamicHWSize", *target, *gear.value, ids=ids)
+        else:
+            dims = _lib.new("aclmdlIODims *")
+            dims.dimCount = len(gear.value)
+            for index, size in enumerate(gear.value):
+                dims.dims[index] = size
+            call("aclmdlSetInputDynamicDims", *target, dims, ids=ids)
+
+    # ---- inputs and shapes
+
+    def _plan(self, arrays: tuple[npt.ArrayLike, ...], named: Mapping[str, npt.ArrayLike]) -> _Plan:
         self._require_open()
         inputs = self._arrange(arrays, named)
-        with self._turn, _lib.in_context(self._context):
-            feed, fetch = self._prepare()
-            for index, array in enumerate(inputs):
-                feed.write(index, array)
-            ids = {"model_id": self.model_id}
-            call("aclmdlExecute", self.model_id, feed.handle, fetch.handle, ids=ids)
-            return [fetch.read(index) for index in range(len(self.outputs))]
+        if not self._has_gears:
+            return _Plan(inputs, None, [spec.shape for spec in self.outputs])
+        gear = self.gears.choose(self.inputs, [array.shape for array in inputs])
+        shapes = [self._output_shape(index, gear) for index in range(len(self.outputs))]
+        return _Plan(inputs, gear, shapes)
 
-    def _prepare(self) -> tuple[_Dataset, _Dataset]:
-        if not self._datasets:
-            for spec in self.inputs:
-                if spec.is_dynamic:
-                    raise ValueError(
-                        f"tensor {spec.name!r} has the open shape {spec.shape}; "
-                        "convert the model again with --input-shape to fix it"
-                    )
-            feed = _Dataset(self.inputs)
-            try:
-                self._datasets = [feed, _Dataset(self.outputs)]
-            except BaseException:
-                feed.close()
-                raise
-        return self._datasets[0], self._datasets[1]
+    def _output_shape(self, index: int, gear: Gear) -> tuple[int, ...]:
+        shape = self.outputs[index].shape
+        if self.gears.kind == "batch" and all(size >= 0 for size in shape[1:]):
+            rows = gear.rows if shape[:1] == (-1,) else None
+            return shape if rows is None else (rows, *shape[1:])
+        raise ValueError(
+            f"the model does not tell the shape of output {index} in gear {gear.value}"
+        )
 
     def _arrange(
         self, arrays: tuple[npt.ArrayLike, ...], named: Mapping[str, npt.ArrayLike]
-    ) -> list[np.ndarray[Any, Any]]:
+    ) -> list[Array]:
         names = [spec.name for spec in self.inputs]
         if arrays and named:
             raise TypeError("give the inputs either in order or by name, not both")
@@ -278,6 +251,184 @@ class Model(Owned):
         return ordered
 
 
+class _Slot(Owned):
+    """What one run needs; see Note [Slots]. Used with the model's context current."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        bounded = model._has_gears
+        self._owned: list[Owned] = []
+        self._closed = False
+        self._staged: tuple[list[PinnedMemory], list[PinnedMemory]] | None = None
+        try:
+            self.feed = self._own(Dataset(model._all_inputs, bounded=bounded))
+            self.fetch = self._own(Dataset(model.outputs, bounded=bounded))
+            self.ready = self._own(Event())  # the inputs are in
+            self.computed = self._own(Event())  # the execution is over
+            self.over = self._own(Event())  # and so are the copies of its results
+            self.stream = self._own(Stream())
+        except BaseException:
+            self.close()
+            raise
+        self.feed_address = _lib.address(self.feed.handle)
+        self.fetch_address = _lib.address(self.fetch.handle)
+        self._places = [
+            index for index, spec in enumerate(model._all_inputs) if spec.name != GEAR_TENSOR
+        ]
+        self._dtypes: list[np.dtype[Any]] | None = None
+        self.queued = False
+
+    def _own(self, owned: Any) -> Any:
+        self._owned.append(owned)
+        return owned
+
+    def _release(self) -> None:
+        if self._staged is not None:
+            self._owned += [*self._staged[0], *self._staged[1]]
+        for owned in reversed(self._owned):
+            owned.close()
+
+    def is_over(self) -> bool:
+        """True when the last run of the slot is done with its memory."""
+        if self.queued and not self.over.done:
+            return False
+        self.queued = False
+        return True
+
+    def dtype(self, index: int) -> np.dtype[Any]:
+        """Return the element type of an output. Raises: TypeError where numpy has none."""
+        if self._dtypes is None:
+            self._dtypes = [dtypes.to_numpy(spec.acl_dtype) for spec in self._model.outputs]
+        return self._dtypes[index]
+
+    # ---- a run that is waited for
+
+    def run_at_once(self, plan: _Plan) -> list[Array]:
+        model = self._model
+        for place, array in zip(self._places, plan.inputs, strict=True):
+            memory = self.feed.memory(place)
+            memory.write(np.ascontiguousarray(array))
+            if (rest := self._unused(array, plan.gear)) > 0:
+                memory.write(np.zeros(rest, np.uint8), array.nbytes)
+        if model._open:
+            with model._order:
+                arguments = (model.model_id, self.feed.handle, self.fetch.handle)
+                call("aclmdlExecute", *arguments, ids={"model_id": model.model_id})
+            return [self.fetch.read(index) for index in range(len(plan.outputs))]
+        model._execute(self, plan.gear, self.stream)
+        self.stream.synchronize()
+        return [
+            self.fetch.memory(index).read(shape, self.dtype(index))
+            for index, shape in enumerate(plan.outputs)
+        ]
+
+    @staticmethod
+    def _unused(array: Array, gear: Gear | None) -> int:
+        """Return the bytes of a batch's rows that the gear has and the input has not."""
+        if gear is None or gear.rows is None or not array.shape[0]:
+            return 0
+        return (gear.value[0] - gear.rows) * (int(array.nbytes) // int(array.shape[0]))
+
+    # ---- a run in a stream
+
+    def queue(self, plan: _Plan, copy_in: Stream, compute: Stream, copy_out: Stream) -> None:
+        inputs, outputs = self._staging()
+        for place, array, pinned in zip(self._places, plan.inputs, inputs, strict=True):
+            size = array.nbytes + self._unused(array, plan.gear)
+            np.copyto(pinned.numpy(array.shape, array.dtype), array)
+            pinned.numpy()[array.nbytes : size] = 0
+            if size:
+                copy_in.write(self.feed.memory(place), pinned.numpy((size,)))
+        self.queued = True
+        if compute is not copy_in:
+            compute.wait(copy_in.record(self.ready))
+        self._model._execute(self, plan.gear, compute)
+        if copy_out is not compute:
+            copy_out.wait(self.computed)
+        for index, (shape, pinned) in enumerate(zip(plan.outputs, outputs, strict=True)):
+            copy_out.read_into(self.fetch.memory(index), pinned.numpy(shape, self.dtype(index)))
+        copy_out.record(self.over)
+
+    def abandon(self, *streams: Stream) -> None:
+        """After a run that could be queued in part only: wait until nothing of it is left."""
+        for stream in streams:
+            with contextlib.suppress(AclError, ValueError):
+                stream.synchronize()
+        self.queued = False
+
+    def _staging(self) -> tuple[list[PinnedMemory], list[PinnedMemory]]:
+        if self._staged is None:
+            self._staged = (
+                [PinnedMemory(self.feed.memory(place).size_bytes) for place in self._places],
+                [
+                    PinnedMemory(self.fetch.memory(index).size_bytes)
+                    for index in range(len(self._model.outputs))
+                ],
+            )
+        return self._staged
+
+    def results(self, plan: _Plan) -> list[Array]:
+        """Return copies of what the run left in pinned memory."""
+        _, outputs = self._staging()
+        return [
+            pinned.numpy(shape, self.dtype(index)).copy()
+            for index, (shape, pinned) in enumerate(zip(plan.outputs, outputs, strict=True))
+        ]
+
+
+class Run:
+    """A run in a stream: `result()` waits for it, `await` does in an event loop."""
+
+    def __init__(self, model: Model, slot: _Slot, plan: _Plan, streams: tuple[Stream, ...]) -> None:
+        self._model, self._slot, self._plan, self._streams = model, slot, plan, streams
+        self._failures = [stream.failures for stream in streams]
+        self._lock = threading.Lock()
+        self._results: list[Array] | None = None
+        self._error: AclError | None = None
+        self._taken = False
+
+    @property
+    def done(self) -> bool:
+        """True when `result()` would not wait."""
+        return self._taken or self._slot.over.done
+
+    def result(self) -> list[Array]:
+        """Wait, and return one array per output.
+
+        Raises: AclError of the run, or of other work in the stream meanwhile.
+        """
+        self.collect()
+        if self._error is not None:
+            raise self._error
+        assert self._results is not None
+        return self._results
+
+    def __await__(self) -> Generator[Any, None, list[Array]]:
+        if not self.done:
+            yield from clock().start(self.collect).__await__()
+        return self.result()
+
+    def collect(self) -> None:
+        """Wait, and take the results out of the slot, which goes back to the model."""
+        with self._lock:
+            if self._taken:
+                return
+            try:
+                self._slot.over.synchronize()
+                for stream, failures in zip(self._streams, self._failures, strict=True):
+                    stream.check_failures(failures)
+                self._results = self._slot.results(self._plan)
+            except AclError as error:
+                self._error = error
+            self._taken = True
+            self._model._give(self._slot)
+            self._model._runs.discard(self)
+
+    def __del__(self) -> None:
+        if not self._taken:
+            self._model._give(self._slot)  # is used again once it is over
+
+
 def _load(source: str | os.PathLike[str] | bytes) -> int:
     model_id = _lib.new("uint32_t *")
     if isinstance(source, bytes):
@@ -289,13 +440,6 @@ def _load(source: str | os.PathLike[str] | bytes) -> int:
             raise FileNotFoundError(f"no model file {path}")
         call("aclmdlLoadFromFile", os.fsencode(path), model_id, ids={"path": path})
     return int(model_id[0])
-
-
-def _format_name(value: int) -> str:
-    try:
-        return aclFormat(value).name.removeprefix("ACL_FORMAT_")
-    except ValueError:
-        return f"aclFormat({value})"
 
 
 def required_memory(path: str | os.PathLike[str]) -> tuple[int, int]:

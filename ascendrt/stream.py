@@ -8,15 +8,17 @@ handles are numbers here.
 from __future__ import annotations
 
 import threading
+import weakref
 from collections import deque
 from collections.abc import Callable, Generator
-from typing import Any
+from typing import Any, ClassVar
 
 from ascendrt import _lib, interop
 from ascendrt._gen.enums import aclrtEventRecordedStatus, aclrtStreamStatus
 from ascendrt._lib import call, fast, lib
 from ascendrt._owned import InContext, settle
 from ascendrt.clocks import clock
+from ascendrt.errors import AclError, DeviceError
 from ascendrt.memory import ON_DEVICE, TO_DEVICE, TO_HOST, Memory, check_byte
 
 _STREAM_COMPLETE = int(aclrtStreamStatus.ACL_STREAM_STATUS_COMPLETE)
@@ -43,7 +45,10 @@ class Stream(InContext):
         self._context = fast.get_context()
         self._kept: list[object] = []
         self._marks: deque[tuple[Event, list[object]]] = deque()
+        self._recording: list[object] | None = None
         self._raised: list[BaseException] = []
+        self.failures = 0  # how often synchronize told of work that failed
+        self._last_failure: AclError | None = None
         self._closed = False
 
     def __repr__(self) -> str:
@@ -55,7 +60,6 @@ class Stream(InContext):
                 settle(code, "aclrtDestroyStream", self._context, self._destroy, stream=self)
         finally:
             self._drop_kept()
-            _Function.forget(self)
 
     def _destroy(self) -> int:
         return int(lib.aclrtDestroyStream(_lib.pointer(self._address)))
@@ -91,8 +95,10 @@ class Stream(InContext):
                 ids = {"stream": self, "timeout_ms": timeout_ms}
                 name = "aclrtSynchronizeStreamWithTimeout"
                 call(name, _lib.pointer(self._address), timeout_ms, ids=ids)
-        except BaseException:
+        except BaseException as error:
             self._kept[:0] = [kept, marks]  # the work may still go on
+            if isinstance(error, DeviceError):
+                self.failures, self._last_failure = self.failures + 1, error
             raise
         for event, _ in marks:
             event.close()
@@ -117,6 +123,17 @@ class Stream(InContext):
             if code == _RAN_OUT:
                 _lib.forget_failure()
         _lib.check(code, sliced, stream=self)
+
+    def check_failures(self, since: int) -> None:
+        """Tell who has waited by an event of failures in the stream since `failures` was `since`.
+
+        Raises: AclError of the work that failed last.
+        """
+        if self.failures == since and fast.stream_status(self._address) < 0:
+            _lib.forget_failure()
+            self.synchronize()
+        if self.failures != since and self._last_failure is not None:
+            raise self._last_failure
 
     def __await__(self) -> Generator[Any, None, None]:
         self._require_open()
@@ -197,7 +214,7 @@ class Stream(InContext):
         call the runtime, as on a card. Source: aclrtLaunchHostFunc.
         """
         self._require_open()
-        _Function.launch(self, function)
+        self.keep(_Function(self, function))
 
     def _copy(
         self, target: int, room: int, source: int, size: int, kind: int, keep: object
@@ -215,9 +232,21 @@ class Stream(InContext):
 
     def keep(self, owner: object) -> None:
         """Keep an object alive until all work queued so far has run."""
+        if self._recording is not None:
+            self._recording.append(owner)
+            return
         self._kept.append(owner)
         if len(self._kept) >= _KEPT_TOGETHER:
             self._mark_kept()
+
+    def begin_recording(self) -> list[object]:
+        """Return the list that takes what work needs which is recorded from now on."""
+        self._recording = []
+        return self._recording
+
+    def end_recording(self) -> None:
+        """Keep things until work has run again."""
+        self._recording = None
 
     def _mark_kept(self) -> None:
         """Drop what is no longer needed, and note up to where the rest is."""
@@ -234,41 +263,37 @@ class Stream(InContext):
 
 
 class _Function:
-    """The functions of Python in all streams; each is called once, by number."""
+    """A function of Python in a stream. C knows it by a number.
+
+    The stream keeps it until it has run, a graph for as long as it may be replayed.
+    """
 
     _lock = threading.Lock()
     _entry: _lib.Callback | None = None
-    _waiting: dict[int, tuple[Stream, Callable[[], object]]] = {}  # noqa: RUF012
-    _next = 1
+    _alive: ClassVar[weakref.WeakValueDictionary[int, _Function]] = weakref.WeakValueDictionary()
+    _last = 0
 
-    @classmethod
-    def launch(cls, stream: Stream, function: Callable[[], object]) -> None:
-        with cls._lock:
-            if cls._entry is None:
-                cls._entry = _lib.Callback("void(void *)", cls._run)
-            number, cls._next = cls._next, cls._next + 1
-            cls._waiting[number] = (stream, function)
-        try:
-            arguments = (stream.handle, cls._entry.pointer, _lib.pointer(number))
-            call("aclrtLaunchHostFunc", *arguments, ids={"stream": stream})
-        except BaseException:
-            cls._waiting.pop(number, None)
-            raise
+    def __init__(self, stream: Stream, function: Callable[[], object]) -> None:
+        self._raised = stream._raised
+        self._function = function
+        with _Function._lock:
+            if _Function._entry is None:
+                _Function._entry = _lib.Callback("void(void *)", _Function._run)
+            _Function._last += 1
+            number = _Function._last
+        _Function._alive[number] = self
+        arguments = (stream.handle, _Function._entry.pointer, _lib.pointer(number))
+        call("aclrtLaunchHostFunc", *arguments, ids={"stream": stream})
 
-    @classmethod
-    def _run(cls, number: _lib.Handle) -> None:
-        stream, function = cls._waiting.pop(_lib.address(number))
+    @staticmethod
+    def _run(number: _lib.Handle) -> None:
+        own = _Function._alive.get(_lib.address(number))
+        if own is None:
+            return  # its stream was closed
         try:
-            function()
+            own._function()
         except BaseException as error:
-            stream._raised.append(error)
-
-    @classmethod
-    def forget(cls, stream: Stream) -> None:
-        """Drop those that will not run: their stream has ended."""
-        with cls._lock:
-            for number in [n for n, (s, _) in cls._waiting.items() if s is stream]:
-                del cls._waiting[number]
+            own._raised.append(error)
 
 
 class Event(InContext):

@@ -16,7 +16,7 @@ import numpy as np
 
 import ascendrt
 from ascendrt import _ctl, _lib
-from ascendrt.model import _Dataset
+from ascendrt.dataset import Dataset
 
 
 def convert(directory: Path, name: str) -> str:
@@ -34,7 +34,7 @@ def execute(directory: Path, name: str) -> None:
         inputs = [stored[key] for key in stored.files]
     with ascendrt.Model(directory / f"{name}.om") as model:
         assert len(inputs) == len(model.inputs), (len(inputs), model.inputs)
-        with _Dataset(model.inputs) as feed, _Dataset(model.outputs) as fetch:
+        with Dataset(model.inputs) as feed, Dataset(model.outputs) as fetch:
             for index, (spec, array) in enumerate(zip(model.inputs, inputs, strict=True)):
                 assert array.size == spec.size_bytes, (spec, array.size)
                 feed.write(index, array)

@@ -301,3 +301,51 @@ def test_an_error_tells_what_failed_before_it() -> None:
         if caught.value.cause:  # a library without this text names one failure only
             assert "aclrtSetDevice" in caught.value.cause
             assert "before it, on this thread" in text
+
+
+def test_a_graph_replays_what_a_stream_was_given(device: ascendrt.Device) -> None:
+    ran: list[int] = []
+    with ascendrt.Stream() as stream, ascendrt.Memory(16) as memory, ascendrt.Memory(16) as other:
+        source, target = ascendrt.PinnedMemory(16), ascendrt.PinnedMemory(16)
+        source.numpy()[:] = 1
+        with ascendrt.Graph.capture(stream) as graph:
+            stream.write(memory, source)
+            stream.copy(other, memory)
+            stream.read_into(other, target)
+            stream.call(lambda: ran.append(1))
+        assert ran == []
+        given, taken = source.numpy(), target.numpy()
+        source.close()
+        target.close()
+        with graph:
+            for value in (5, 6):
+                given[:] = value
+                graph.replay(stream)
+                stream.synchronize()
+                assert set(taken.tolist()) == {value}
+            assert len(ran) == 2
+        with pytest.raises(ValueError, match="this Graph is closed"):
+            graph.replay(stream)
+
+
+def test_a_capture_that_fails_leaves_the_stream_usable(device: ascendrt.Device) -> None:
+    with ascendrt.Stream() as stream, ascendrt.Memory(16) as memory:
+        with pytest.raises(KeyError), ascendrt.Graph.capture(stream):
+            stream.fill(memory, 1)
+            raise KeyError("the block's own")
+        with pytest.raises(ascendrt.AclError), ascendrt.Graph.capture(stream):
+            stream.synchronize()  # cannot be recorded
+        stream.fill(memory, 2)
+        stream.synchronize()
+        assert set(memory.read((16,), np.uint8).tolist()) == {2}
+    with pytest.raises(TypeError, match=r"Graph\.capture"):
+        ascendrt.Graph()
+
+
+def test_a_graph_may_be_closed_after_its_device() -> None:
+    device = ascendrt.Device(0)
+    stream, memory = ascendrt.Stream(), ascendrt.Memory(16)
+    with ascendrt.Graph.capture(stream) as graph:
+        stream.fill(memory, 1)
+    for each in (device, graph, stream, memory):
+        each.close()

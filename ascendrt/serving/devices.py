@@ -1,0 +1,249 @@
+"""A pool of devices: jobs go to the one with the least to do.
+
+Owns: a few threads per device with a stream each, and the queue of jobs for all. Must never bind a
+job to a device before one has room: what waits goes to whoever is free first.
+
+Note [Least loaded]: a device has room while fewer than `depth` jobs are under way on it and its
+free memory, less what those jobs have asked for, holds what the next one asks for. Among those with
+room the one with the fewest jobs is taken, then the one with clearly more free memory, then the one
+that has worked least. An idle device takes any job: nothing would make more room.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from ascendrt.clocks import Clock, Future, clock
+from ascendrt.device import Device, MemoryInfo, device_count
+from ascendrt.stream import Stream
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+T = TypeVar("T")
+_MEMORY_STEPS = 16  # differences below a sixteenth of the memory decide nothing
+
+
+@dataclass(frozen=True)
+class DeviceLoad:
+    """What one device of a pool is doing and has done."""
+
+    device: int
+    running: int
+    jobs: int
+    failed: int
+    busy_ms: float  # of the pool's clock, summed over jobs
+    free_bytes: int
+    total_bytes: int
+
+
+class Worker:
+    """What a job works with: a device that is current on the job's thread, and a stream of it.
+
+    It lives as long as the pool: jobs may leave in `cache` what they want to find again.
+    """
+
+    def __init__(self, device: Device, stream: Stream) -> None:
+        self.device = device
+        self.stream = stream
+        self.cache: dict[str, Any] = {}
+
+
+class _Job(Generic[T]):
+    def __init__(self, function: Callable[[Worker], T], memory_bytes: int, clock: Clock) -> None:
+        self.function = function
+        self.memory_bytes = memory_bytes
+        self.future: Future[T] = Future(clock)
+
+
+class _State:
+    """One device of the pool; the pool's lock guards it."""
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+        self.assigned: deque[_Job[Any]] = deque()
+        self.running = 0
+        self.reserved_bytes = 0
+        self.jobs = 0
+        self.failed = 0
+        self.busy_ns = 0
+        self.memory = MemoryInfo(0, 0)
+
+    def has_room(self, job: _Job[Any], depth: int) -> bool:
+        if self.running == 0:
+            return True
+        free = self.memory.free_bytes - self.reserved_bytes
+        return self.running < depth and job.memory_bytes <= free
+
+    def load(self) -> tuple[int, int, int]:
+        used = self.memory.total_bytes - self.memory.free_bytes + self.reserved_bytes
+        return (self.running, used * _MEMORY_STEPS // (self.memory.total_bytes or 1), self.busy_ns)
+
+
+class DevicePool:
+    """Runs jobs on the least loaded of several devices; see Note [Least loaded].
+
+    A job is a function of a Worker. It runs on a thread of the pool with the device current; what
+    it has queued in the worker's stream is over before its result is given out.
+
+    Raises: UsageError for a device that does not exist; ValueError for no device or no depth.
+    """
+
+    def __init__(
+        self, devices: Sequence[int] | None = None, *, depth: int = 2, clock: Clock | None = None
+    ) -> None:
+        indexes = list(range(device_count())) if devices is None else list(devices)
+        if not indexes or depth < 1:
+            raise ValueError(f"a pool needs a device and a depth of 1 or more, got {devices=}")
+        self.clock = clock or _the_clock()
+        self.depth = depth
+        self._changed = self.clock.condition()
+        self._queue: deque[_Job[Any]] = deque()
+        self._states = [_State(index) for index in indexes]
+        self._closed = False
+        opened: list[Future[None]] = [Future(self.clock) for _ in range(depth * len(indexes))]
+        self._threads = [
+            self.clock.start(partial(self._work, self._states[position % len(indexes)], mine))
+            for position, mine in enumerate(opened)
+        ]
+        try:
+            for each in opened:
+                each.result()
+        except BaseException:
+            self.close()
+            raise
+
+    def submit(self, job: Callable[[Worker], T], *, memory_bytes: int = 0) -> Future[T]:
+        """Queue a job; `memory_bytes` is what it will allocate on the device.
+
+        The future can be waited for, awaited, or cancelled until the job begins. Raises: ValueError
+        when the pool is closed.
+        """
+        entry = _Job(job, memory_bytes, self.clock)
+        with self._changed:
+            if self._closed:
+                raise ValueError("this DevicePool is closed")
+            self._queue.append(entry)
+            self._dispatch()
+        return entry.future
+
+    def run(self, job: Callable[[Worker], T], *, memory_bytes: int = 0) -> T:
+        """Queue a job and wait for its result."""
+        return self.submit(job, memory_bytes=memory_bytes).result()
+
+    def metrics(self) -> list[DeviceLoad]:
+        """Return what each device is doing and has done."""
+        with self._changed:
+            return [
+                DeviceLoad(
+                    state.index, state.running, state.jobs, state.failed, state.busy_ns / 1e6,
+                    state.memory.free_bytes, state.memory.total_bytes,
+                )
+                for state in self._states
+            ]  # fmt: skip
+
+    @property
+    def queued(self) -> int:
+        """Jobs that no device has begun."""
+        with self._changed:
+            return len(self._queue)
+
+    def close(self) -> None:
+        """Run what is queued, then give the devices back; further calls only wait for that."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+        for thread in self._threads:
+            thread.result()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    # ---- with the lock held
+
+    def _dispatch(self) -> None:
+        """Give queued jobs to devices while one has room."""
+        given = False
+        while self._queue:
+            job = self._queue[0]
+            if job.future.done():  # cancelled
+                self._queue.popleft()
+                continue
+            free = [state for state in self._states if state.has_room(job, self.depth)]
+            if not free:
+                break
+            state = min(free, key=_State.load)
+            state.assigned.append(self._queue.popleft())
+            state.running += 1
+            state.reserved_bytes += job.memory_bytes
+            given = True
+        if given:
+            self._changed.notify_all()
+
+    # ---- threads of the devices
+
+    def _work(self, state: _State, opened: Future[None]) -> None:
+        try:
+            with Device(state.index) as device, Stream() as stream:
+                worker = Worker(device, stream)
+                with self._changed:
+                    state.memory = device.memory()
+                opened.set_result(None)
+                while (job := self._next(state)) is not None:
+                    self._run(state, worker, job)
+        except BaseException as error:
+            if opened.done():
+                raise
+            opened.set_exception(error)
+
+    def _next(self, state: _State) -> _Job[Any] | None:
+        with self._changed:
+            self._changed.wait_for(
+                lambda: bool(state.assigned) or (self._closed and not self._queue)
+            )
+            return state.assigned.popleft() if state.assigned else None
+
+    def _run(self, state: _State, worker: Worker, job: _Job[Any]) -> None:
+        began_ns = self.clock.now_ns()
+        result, error = self._call(worker, job) if job.future.begin() else (None, None)
+        memory = worker.device.memory()
+        with self._changed:
+            state.memory = memory
+            state.running -= 1
+            state.reserved_bytes -= job.memory_bytes
+            state.jobs += 1
+            state.failed += error is not None
+            state.busy_ns += self.clock.now_ns() - began_ns
+            self._dispatch()
+            if self._closed and not self._queue:
+                self._changed.notify_all()
+        if error is None:
+            job.future.set_result(result)
+        else:
+            job.future.set_exception(error)
+
+    @staticmethod
+    def _call(worker: Worker, job: _Job[Any]) -> tuple[Any, BaseException | None]:
+        try:
+            result = job.function(worker)
+            worker.stream.synchronize()
+        except BaseException as error:
+            return None, error
+        return result, None
+
+
+def _the_clock() -> Clock:
+    return clock()
