@@ -9,7 +9,7 @@ PYTEST := ASCENDRT_MACHINE=private $(BIN)/python -m pytest -q
 CPP := $(shell git ls-files -- '*.c' '*.h' '*.cpp' '*.hpp' 2>/dev/null | grep -v '/gen/')
 export PATH := $(BIN):$(PATH)
 
-.PHONY: demo build test unit check gen dist asan tsan cross test-clients claims bench size clean
+.PHONY: demo build test unit check gen dist asan tsan cross test-clients soak claims bench size clean
 
 demo: build
 	$(BIN)/python examples/digits/demo.py
@@ -62,6 +62,10 @@ cross: .venv/.tools
 
 test-clients: build
 	$(PYTEST) tests/clients
+
+# Minutes of load that `make test` gives seconds.
+soak: build
+	SERVING_SECONDS=60 $(PYTEST) -s tests/serving/test_clients.py
 
 claims: build
 	$(BIN)/python -m benchmarks claims

@@ -173,5 +173,26 @@ def clients(seed: str, count: str) -> Any:
     return tally | {"seconds": (clock.now_ns() - began) / 1e9}
 
 
+def overlap(om: str, count: str) -> Any:
+    """The same requests one by one, and through pipelines."""
+    import numpy as np
+
+    clock, asked = ascendrt.clock(), [np.full((1, 16), n, np.float32) for n in range(int(count))]
+    took_ms: dict[str, float] = {}
+    with ascendrt.Device(0), ascendrt.Model(om) as model, ascendrt.Stream() as stream:
+        model.run_async([asked[0]], stream).result()
+        began = clock.now_ns()
+        for row in asked:
+            model.run_async([row], stream).result()
+        took_ms["one_by_one_ms"] = (clock.now_ns() - began) / 1e6
+        for name, depth in (("double_ms", 2), ("piped_ms", 3)):
+            with ascendrt.Pipeline(model, depth=depth) as pipeline:
+                began = clock.now_ns()
+                answers = list(pipeline.map([row] for row in asked))
+                took_ms[name] = (clock.now_ns() - began) / 1e6
+    right = sum(float(answer[0][0, 0]) == n * 3 + 1 for n, answer in enumerate(answers))
+    return took_ms | {"right": right}
+
+
 if __name__ == "__main__":
     print(json.dumps(globals()[sys.argv[1]](*sys.argv[2:])))

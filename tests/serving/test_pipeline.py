@@ -1,0 +1,104 @@
+"""The pipeline and runs in streams: right answers in order, and a real overlap in virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import WIDTH, simulate
+
+import ascendrt
+from ascendrt.serving import Pipeline
+
+
+@pytest.fixture
+def model(models: Path) -> Iterator[ascendrt.Model]:
+    with ascendrt.Device(0), ascendrt.Model(models / "one.om") as opened:
+        yield opened
+
+
+def rows(count: int) -> list[np.ndarray[tuple[int, ...], np.dtype[np.float32]]]:
+    return [np.full((1, WIDTH), number, np.float32) for number in range(count)]
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3, 8])
+def test_results_come_in_order(model: ascendrt.Model, depth: int) -> None:
+    with Pipeline(model, depth=depth) as pipeline:
+        results = list(pipeline.map([row] for row in rows(50)))
+    assert [float(result[0][0, 0]) for result in results] == [n * 3 + 1 for n in range(50)]
+
+
+def test_inputs_may_change_at_once(model: ascendrt.Model) -> None:
+    row = np.zeros((1, WIDTH), np.float32)
+    runs = []
+    with Pipeline(model) as pipeline:
+        for number in range(20):
+            row[:] = number
+            runs.append(pipeline.submit([row]))
+        row[:] = -1
+    assert [float(run.result()[0][0, 0]) for run in runs] == [n * 3 + 1 for n in range(20)]
+
+
+def test_many_threads_share_a_pipeline(model: ascendrt.Model) -> None:
+    wrong: list[int] = []
+
+    def client(pipeline: Pipeline, number: int) -> None:
+        for _ in range(20):
+            run = pipeline.submit({"x": np.full((1, WIDTH), number, np.float32)})
+            if float(run.result()[0][0, 0]) != number * 3 + 1:
+                wrong.append(number)
+
+    with Pipeline(model) as pipeline:
+        threads = [threading.Thread(target=client, args=(pipeline, n)) for n in range(6)]
+        for each in threads:
+            each.start()
+        for each in threads:
+            each.join(60)
+    assert wrong == []
+
+
+def test_runs_can_be_awaited_and_outlive_the_model(models: Path) -> None:
+    async def main(model: ascendrt.Model) -> list[float]:
+        with ascendrt.Stream() as stream, ascendrt.Stream() as other:
+            first = [model.run_async([row], stream) for row in rows(5)]
+            second = [model.run_async({"x": row}, other) for row in rows(5)]
+            results = [await run for run in (*first, *second)]
+        return [float(result[0][0, 0]) for result in results]
+
+    with ascendrt.Device(0):
+        with ascendrt.Model(models / "one.om") as model:
+            assert asyncio.run(main(model)) == [1, 4, 7, 10, 13] * 2
+            stream = ascendrt.Stream()
+            late = model.run_async(rows(1), stream)
+            model.run_async(rows(1), stream)  # nobody takes its result
+        assert float(late.result()[0][0, 0]) == 1
+        assert late.done
+        stream.close()
+
+
+def test_bad_inputs_and_a_closed_pipeline_are_refused(model: ascendrt.Model) -> None:
+    with pytest.raises(ValueError, match="depth is 0"):
+        Pipeline(model, depth=0)
+    pipeline = Pipeline(model)
+    with pytest.raises(ValueError, match=r"\(1, 16\)"):
+        pipeline.submit([np.zeros((2, WIDTH), np.float32)])
+    (result,) = pipeline.submit(rows(1)).result()
+    assert result[0, 0] == 1
+    pipeline.close()
+    pipeline.close()
+    with pytest.raises(ValueError, match="Pipeline is closed"):
+        pipeline.submit(rows(1))
+
+
+def test_copies_and_computing_overlap(models: Path) -> None:
+    """10 ms in, 10 ms of computing, 10 ms out: 30 requests one by one take 900 ms, here 320."""
+    timing = {"h2d.latency_us": 10_000.0, "d2h.latency_us": 10_000.0, "kernel.floor_us": 5_000.0}
+    figures = simulate("overlap", models / "one.om", 30, timing=timing)
+    assert figures["right"] == 30
+    assert figures["one_by_one_ms"] == pytest.approx(900, rel=0.01)
+    assert figures["piped_ms"] == pytest.approx(320, rel=0.01)
+    assert figures["double_ms"] <= 0.67 * figures["one_by_one_ms"]
