@@ -16,7 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ascendrt import _backend, _lib, interop
-from ascendrt._gen.enums import aclrtMemcpyKind, aclrtMemMallocPolicy
+from ascendrt._copies import TO_DEVICE, TO_HOST, check_byte, room_for
+from ascendrt._gen.enums import aclrtMemMallocPolicy
 from ascendrt._lib import call, fast, lib
 from ascendrt._owned import Owned, settle
 from ascendrt.device import contexts, give_to_context
@@ -25,9 +26,6 @@ from ascendrt.errors import AscendrtError
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-TO_DEVICE = int(aclrtMemcpyKind.ACL_MEMCPY_HOST_TO_DEVICE)
-TO_HOST = int(aclrtMemcpyKind.ACL_MEMCPY_DEVICE_TO_HOST)
-ON_DEVICE = int(aclrtMemcpyKind.ACL_MEMCPY_DEVICE_TO_DEVICE)
 _HUGE_FIRST = int(aclrtMemMallocPolicy.ACL_MEM_MALLOC_HUGE_FIRST)
 _DLPACK_CPU = 1
 
@@ -85,8 +83,8 @@ class Memory(Owned):
 
     @classmethod
     def from_array(cls, array: interop.HostArray) -> Self:
-        """Allocate what `array` needs and copy it in. Raises: as `write`."""
-        source = interop.view(array)
+        """Allocate what `array` needs and copy it in (a list becomes an array). Raises: as write."""
+        source = interop.view(np.asarray(array) if isinstance(array, list) else array)
         memory = cls(max(source.nbytes, 1))
         memory.write(source)
         return memory
@@ -172,7 +170,7 @@ class Memory(Owned):
     def room(self, size_bytes: int, offset_bytes: int) -> int:
         """Return the bytes from `offset_bytes` to the end. Raises: ValueError when they lack."""
         self._require_open()
-        return _room(self.size_bytes, size_bytes, offset_bytes)
+        return room_for(size_bytes, offset_bytes, self.size_bytes)
 
 
 class PinnedMemory(Owned):
@@ -243,7 +241,7 @@ class PinnedMemory(Owned):
         if shape is None:
             shape = ((self.size_bytes - offset_bytes) // kind.itemsize,)
         count = int(np.prod(shape, dtype=np.int64))
-        _room(self.size_bytes, count * kind.itemsize, offset_bytes)
+        room_for(count * kind.itemsize, offset_bytes, self.size_bytes)
         return np.frombuffer(self._block, kind, count, offset_bytes).reshape(shape)
 
 
@@ -255,18 +253,3 @@ def _free_host(pointer: _lib.Handle, size_bytes: int, context: int) -> None:
             settle(code, "aclrtFreeHost", context, lambda: int(lib.aclrtFreeHost(pointer)), **ids)
         except AscendrtError as error:
             _lib.warn(error)
-
-
-def check_byte(byte: int) -> None:
-    """Raise ValueError for what is no byte."""
-    if not 0 <= byte <= 255:
-        raise ValueError(f"byte is {byte}; it must be 0 to 255")
-
-
-def _room(all_bytes: int, size_bytes: int, offset_bytes: int) -> int:
-    room = all_bytes - offset_bytes
-    if offset_bytes < 0 or size_bytes > room:
-        raise ValueError(
-            f"{size_bytes} bytes at offset {offset_bytes} do not fit in {all_bytes} bytes"
-        )
-    return room

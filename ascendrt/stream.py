@@ -11,15 +11,19 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Generator
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from ascendrt import _lib, interop
+from ascendrt import _lib
+from ascendrt._copies import ON_DEVICE, TO_DEVICE, TO_HOST, check_byte
 from ascendrt._gen.enums import aclrtEventRecordedStatus, aclrtStreamStatus
 from ascendrt._lib import call, fast, lib
 from ascendrt._owned import InContext, settle
 from ascendrt.clocks import clock
 from ascendrt.errors import AclError, DeviceError
-from ascendrt.memory import ON_DEVICE, TO_DEVICE, TO_HOST, Memory, check_byte
+
+if TYPE_CHECKING:
+    from ascendrt.interop import HostArray
+    from ascendrt.memory import Memory
 
 _STREAM_COMPLETE = int(aclrtStreamStatus.ACL_STREAM_STATUS_COMPLETE)
 _SLICE_MS = 200
@@ -161,7 +165,7 @@ class Stream(InContext):
             call, arguments = fast.stream_wait_event, (self._address, event._address)
             self._failed(code, "aclrtStreamWaitEvent", call, *arguments, stream=self, event=event)
 
-    def write(self, memory: Memory, source: interop.HostArray, offset_bytes: int = 0) -> None:
+    def write(self, memory: Memory, source: HostArray, offset_bytes: int = 0) -> None:
         """Queue a copy of a host array to the device.
 
         The stream keeps `source` and `memory` until the copy is over; leave the elements as they
@@ -169,16 +173,20 @@ class Stream(InContext):
 
         Raises: as Memory.write.
         """
+        from ascendrt import interop  # and with it numpy, which a stream alone does not need
+
         array = interop.view(source)
         room, size = memory.room(array.nbytes, offset_bytes), array.nbytes
         target = memory.address + offset_bytes
         self._copy(target, room, interop.address(array), size, TO_DEVICE, (array, memory))
 
-    def read_into(self, memory: Memory, target: interop.HostArray, offset_bytes: int = 0) -> None:
+    def read_into(self, memory: Memory, target: HostArray, offset_bytes: int = 0) -> None:
         """Queue a copy from the device to a host array; it is whole after `synchronize`.
 
         The stream keeps `target` and `memory` until the copy is over. Raises: as Memory.read_into.
         """
+        from ascendrt import interop
+
         array = interop.view(target, writable=True)
         size, data = array.nbytes, interop.address(array)
         memory.room(size, offset_bytes)

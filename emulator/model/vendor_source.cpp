@@ -53,7 +53,7 @@ ConvertOptions options_for(const Model& model, const onnx::File& file) {
     const onnx::GraphInput& input = file.graph.inputs[at];
     const bool open =
         std::any_of(input.dims.begin(), input.dims.end(), [](int64_t dim) { return dim < 0; });
-    if (open || !input.has_shape) options.input_shape[input.name] = io.dims;
+    if (open || !input.has_shape) options.input_shape[input.name].dims = io.dims;
   }
   return options;
 }

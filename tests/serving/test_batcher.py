@@ -132,7 +132,10 @@ def test_a_bad_request_spoils_no_batch() -> None:
         if number < 0:
             raise ValueError("negative")
 
-    with DynamicBatcher(lambda batch: batch, check=check, max_delay_ms=0) as batcher:
+    def run(batch: list[int]) -> list[int]:
+        return batch
+
+    with DynamicBatcher(run, check=check, max_delay_ms=0) as batcher:
         with pytest.raises(ValueError, match="negative"):
             batcher.submit(-1)
         assert batcher(4) == 4

@@ -11,6 +11,7 @@ import random
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from conftest import WIDTH
 import ascendrt
 from ascendrt.serving import DynamicBatcher
 
+Batcher = DynamicBatcher[Any, list[np.ndarray[Any, Any]]]
 SECONDS = float(os.environ.get("SERVING_SECONDS", "5"))
 THREADS, TASKS = 50, 150
 
@@ -46,7 +48,7 @@ def row_of(client: int, turn: int) -> np.ndarray[tuple[int, ...], np.dtype[np.fl
     return row
 
 
-def is_own(answer: list[np.ndarray[tuple[int, ...], np.dtype[np.float32]]], asked: object) -> bool:
+def is_own(answer: list[np.ndarray[Any, Any]], asked: object) -> bool:
     return len(answer) == 1 and np.array_equal(answer[0], np.asarray(asked) * 3 + 1)
 
 
@@ -54,8 +56,9 @@ def is_own(answer: list[np.ndarray[tuple[int, ...], np.dtype[np.float32]]], aske
 def test_two_hundred_clients(models: Path, seed: int) -> None:
     tally, end = Tally(), time.monotonic() + SECONDS
 
-    def thread(batcher: DynamicBatcher[object, object], client: int) -> None:
-        draw, turn, right, wrong = random.Random(seed + client), 0, 0, []
+    def thread(batcher: Batcher, client: int) -> None:
+        draw, turn, right = random.Random(seed + client), 0, 0
+        wrong: list[object] = []
         while time.monotonic() < end:
             row = row_of(client, turn)
             answer = batcher(row)
@@ -66,8 +69,9 @@ def test_two_hundred_clients(models: Path, seed: int) -> None:
             time.sleep(draw.random() * 0.02)
         tally.note(turn, right, wrong)
 
-    async def task(batcher: DynamicBatcher[object, object], client: int) -> None:
-        draw, turn, right, wrong = random.Random(seed + client), 0, 0, []
+    async def task(batcher: Batcher, client: int) -> None:
+        draw, turn, right = random.Random(seed + client), 0, 0
+        wrong: list[object] = []
         while time.monotonic() < end:
             row = row_of(client, turn)
             answer = await batcher.infer(row)
@@ -78,7 +82,7 @@ def test_two_hundred_clients(models: Path, seed: int) -> None:
             await asyncio.sleep(draw.random() * 0.02)
         tally.note(turn, right, wrong)
 
-    async def tasks(batcher: DynamicBatcher[object, object]) -> None:
+    async def tasks(batcher: Batcher) -> None:
         await asyncio.gather(*(task(batcher, THREADS + number) for number in range(TASKS)))
 
     with (
