@@ -65,6 +65,7 @@ class Model(Owned):
         self._free: list[_Slot] = []
         self._slots: list[_Slot] = []
         self._runs: weakref.WeakSet[Run] = weakref.WeakSet()
+        self._shapes_by_gear: dict[tuple[int, ...], list[tuple[int, ...]]] = {}
         self._last: _Slot | None = None  # whose execution was queued last
         self._last_stream: Stream | None = None
         self.model_id = _load(source)
@@ -221,17 +222,31 @@ class Model(Owned):
         if not self._has_gears:
             return _Plan(inputs, None, [spec.shape for spec in self.outputs])
         gear = self.gears.choose(self.inputs, [array.shape for array in inputs])
-        shapes = [self._output_shape(index, gear) for index in range(len(self.outputs))]
-        return _Plan(inputs, gear, shapes)
+        return _Plan(inputs, gear, self._result_shapes(gear))
 
-    def _output_shape(self, index: int, gear: Gear) -> tuple[int, ...]:
-        shape = self.outputs[index].shape
-        if self.gears.kind == "batch" and all(size >= 0 for size in shape[1:]):
-            rows = gear.rows if shape[:1] == (-1,) else None
-            return shape if rows is None else (rows, *shape[1:])
-        raise ValueError(
-            f"the model does not tell the shape of output {index} in gear {gear.value}"
-        )
+    def _result_shapes(self, gear: Gear) -> list[tuple[int, ...]]:
+        shapes = self._gear_shapes(gear.value)
+        if gear.rows is None:
+            return shapes
+        # The dims that follow the batch are those that another batch changes.
+        other = self._gear_shapes(next(v for v in reversed(self.gears.values) if v != gear.value))
+        return [
+            (gear.rows, *shape[1:]) if shape[:1] != second[:1] else shape
+            for shape, second in zip(shapes, other, strict=True)
+        ]
+
+    def _gear_shapes(self, value: tuple[int, ...]) -> list[tuple[int, ...]]:
+        """Ask the model, once per gear: it tells the shapes of the gear that was set last."""
+        if value not in self._shapes_by_gear:
+            with self.scope:
+                slot = self._take()
+                with self._order:
+                    self._set_gear(slot, Gear(value, None))
+                    self._shapes_by_gear[value] = [
+                        self._description.output_shape(index) for index in range(len(self.outputs))
+                    ]
+                self._give(slot)
+        return self._shapes_by_gear[value]
 
     def _arrange(
         self, arrays: tuple[npt.ArrayLike, ...], named: Mapping[str, npt.ArrayLike]

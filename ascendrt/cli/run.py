@@ -1,4 +1,4 @@
-"""`ascendrt run -- CMD`: replaces itself with CMD, with the emulator libraries and `atc` in front.
+"""`ascendrt run -- CMD`: replaces itself with CMD, the emulator's libraries and `atc` in front.
 
 Must never change what the user set on purpose, except the search paths and the backend.
 """

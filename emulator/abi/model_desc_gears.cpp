@@ -1,9 +1,11 @@
 // Entries: gears, ranges, current output dims, op attributes and long names of a model desc.
 #include <algorithm>
 #include <limits>
+#include <optional>
 
 #include "abi/model_desc.hpp"
 #include "gen/prototypes.h"
+#include "model/gears.hpp"
 
 namespace ascendrt::abi {
 namespace {
@@ -33,19 +35,8 @@ void check_whole_model(size_t index) {
 // The dims of all inputs in the order the gears were given in, one behind the other.
 model::Dims joined_dims(const ModelDesc& desc) {
   model::Dims all;
-  const auto append = [&](const model::IoDesc& io) {
-    all.insert(all.end(), io.dims.begin(), io.dims.end());
-  };
-  if (desc.gears.data_names.empty()) {
-    for (const model::IoDesc& io : desc.inputs) {
-      if (io.name != ACL_DYNAMIC_TENSOR_NAME) append(io);
-    }
-    return all;
-  }
-  for (const std::string& name : desc.gears.data_names) {
-    for (const model::IoDesc& io : desc.inputs) {
-      if (io.name == name) append(io);
-    }
+  for (const model::IoDesc* io : model::gear_inputs(desc.gears, desc.inputs)) {
+    all.insert(all.end(), io->dims.begin(), io->dims.end());
   }
   return all;
 }
@@ -57,6 +48,15 @@ model::Dims with_gear(model::Dims dims, const std::vector<int64_t>& gear) {
     if (dim < 0 && next < gear.size()) dim = gear[next++];
   }
   return dims;
+}
+
+// Of the gear that was set last; nullopt: none was.
+std::optional<model::Dims> current_dims(const ModelDesc& desc, size_t output) {
+  const auto loaded = model::registry().find(desc.model_id);
+  const int64_t gear =
+      loaded == nullptr ? -1 : loaded->current_gear.load(std::memory_order_relaxed);
+  if (gear < 0) return std::nullopt;
+  return model::gear_output_dims(desc.gears, static_cast<size_t>(gear), output);
 }
 
 // "[length]name" per source op: how the attribute of fused ops is told.
@@ -189,7 +189,8 @@ aclError art_emu_aclmdlGetCurOutputDims(const aclmdlDesc* modelDesc, size_t inde
           base::Layer::kAcl);
     }
     const model::IoDesc& io = at(*desc, Direction::kOutput, index);
-    copy_dims(short_name(*desc, Direction::kOutput, index), io.dims, *dims);
+    copy_dims(short_name(*desc, Direction::kOutput, index),
+              current_dims(*desc, index).value_or(io.dims), *dims);
   });
 }
 

@@ -12,6 +12,7 @@
 #include "core/stream.hpp"
 #include "gen/prototypes.h"
 #include "memory/memory.hpp"
+#include "model/gears.hpp"
 #include "model/loaded.hpp"
 #include "model/om_reader.hpp"
 #include "model/vendor.hpp"
@@ -98,9 +99,11 @@ class MissingOutputs {
 // src: rules S9: a shortfall of up to 64 bytes is tolerated; larger buffers are fine.
 constexpr uint64_t kTolerance = 64;
 
+enum class Sizes : uint8_t { kChecked, kAsGiven };
+
 std::vector<model::DeviceBuffer> check_buffers(const std::vector<model::IoDesc>& expected,
                                                const std::vector<base::Ref<DataBuffer>>& given,
-                                               const char* what) {
+                                               const char* what, Sizes sizes) {
   if (given.size() != expected.size()) {
     refuse_model(ACL_ERROR_GE_FAILURE, "the dataset has " + std::to_string(given.size()) + " " +
                                            what + "s, the model has " +
@@ -108,7 +111,7 @@ std::vector<model::DeviceBuffer> check_buffers(const std::vector<model::IoDesc>&
   }
   std::vector<model::DeviceBuffer> out;
   for (size_t i = 0; i < given.size(); ++i) {
-    if (given[i]->size + kTolerance < expected[i].size) {
+    if (sizes == Sizes::kChecked && given[i]->size + kTolerance < expected[i].size) {
       refuse_model(ACL_ERROR_GE_FAILURE,
                    std::string(what) + " " + std::to_string(i) + " ('" + expected[i].name +
                        "') has a buffer of " + std::to_string(given[i]->size) +
@@ -119,8 +122,39 @@ std::vector<model::DeviceBuffer> check_buffers(const std::vector<model::IoDesc>&
   return out;
 }
 
-void check_computable(const model::LoadedModel& loaded) {
-  const auto& missing = model::DeviceModel::of(loaded).program().missing();
+// The gear that the dataset asks for; the largest one when it does not say.
+size_t gear_of(const model::Model& model, const Dataset& input) {
+  std::vector<int64_t> wanted = input.gear_dims;
+  auto kind = model::GearKind::kDims;
+  if (input.batch != 0) {
+    kind = model::GearKind::kBatch;
+    wanted = {static_cast<int64_t>(input.batch)};
+  } else if (input.height != 0) {
+    kind = model::GearKind::kImage;
+    wanted = {static_cast<int64_t>(input.height), static_cast<int64_t>(input.width)};
+  }
+  if (wanted.empty()) return model::largest_gear(model);
+  const auto gear = model::find_gear(model.gears, kind, wanted);
+  if (!gear) {
+    refuse_model(ACL_ERROR_GE_DYNAMIC_BATCH_SIZE_INVALID,
+                 "the gear set on the input dataset is none of the model's; the call that set it "
+                 "has told so");
+  }
+  return *gear;
+}
+
+bool has_gear(const Dataset& input) {
+  return input.batch != 0 || input.height != 0 || !input.gear_dims.empty();
+}
+
+model::VariantPtr variant_of(const model::LoadedModel& loaded, const Dataset& input) {
+  model::DeviceModel& device = model::DeviceModel::of(loaded);
+  if (loaded.model.gears.kind == model::GearKind::kNone) return device.only_variant();
+  return device.variant_of_gear(loaded, gear_of(loaded.model, input));
+}
+
+void check_computable(const model::LoadedModel& loaded, const model::Program& program) {
+  const auto& missing = program.missing();
   if (missing.empty()) return;
   std::string text = "model " + std::to_string(loaded.id) +
                      " cannot be computed. What is missing (" + std::to_string(missing.size()) +
@@ -139,6 +173,7 @@ void check_use(const model::LoadedModel& loaded, model::DeviceModel::Use use) {
 
 struct Request {
   LoadedPtr loaded;
+  model::VariantPtr variant;
   model::Buffers buffers;
 };
 
@@ -150,11 +185,13 @@ Request prepare(uint32_t id, const aclmdlDataset* input, aclmdlDataset* output,
   const auto outputs = buffers_of(*out, "output");
   if (missing != nullptr) missing->allocate(model::registry().find(id), outputs);
   check_initialised();
-  Request request{find_model(id), {}};
+  Request request{find_model(id), nullptr, {}};
   const model::Model& described = request.loaded->model;
-  request.buffers.inputs = check_buffers(described.inputs, inputs, "input");
-  request.buffers.outputs = check_buffers(described.outputs, outputs, "output");
-  check_computable(*request.loaded);
+  const Sizes sizes = has_gear(*in) ? Sizes::kAsGiven : Sizes::kChecked;
+  request.buffers.inputs = check_buffers(described.inputs, inputs, "input", sizes);
+  request.buffers.outputs = check_buffers(described.outputs, outputs, "output", sizes);
+  request.variant = variant_of(*request.loaded, *in);
+  check_computable(*request.loaded, request.variant->program);
   check_use(*request.loaded, use);
   return request;
 }
@@ -181,15 +218,16 @@ void describe_outputs(const Dataset& input, Dataset& output, const model::Model&
     const model::IoDesc& io = described.outputs[i];
     desc->fields.dtype = static_cast<aclDataType>(io.dtype);
     desc->fields.format = static_cast<aclFormat>(io.format);
-    desc->fields.dims = open ? model::to_dims(results[i].type.shape) : io.dims;
+    const bool of_run = open || described.gears.kind != model::GearKind::kNone;
+    desc->fields.dims = of_run ? model::to_dims(results[i].type.shape) : io.dims;
   }
 }
 
 void execute(uint32_t id, const aclmdlDataset* input, aclmdlDataset* output) {
   MissingOutputs missing;
   Request request = prepare(id, input, output, model::DeviceModel::Use::kBlocking, &missing);
-  const auto results =
-      model::DeviceModel::of(*request.loaded).execute(*request.loaded, std::move(request.buffers));
+  const auto results = model::DeviceModel::of(*request.loaded)
+                           .execute(*request.loaded, request.variant, std::move(request.buffers));
   missing.keep();
   describe_outputs(*live<Dataset>(input, "input"), *live<Dataset>(output, "output"),
                    request.loaded->model, results);
@@ -200,7 +238,7 @@ void execute_async(uint32_t id, const aclmdlDataset* input, aclmdlDataset* outpu
   Request request = prepare(id, input, output, model::DeviceModel::Use::kOnStream, nullptr);
   const auto target = core::resolve_stream_of_current(stream);
   model::DeviceModel::of(*request.loaded)
-      .submit(request.loaded, *target, std::move(request.buffers));
+      .submit(request.loaded, request.variant, *target, std::move(request.buffers));
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "abi/model_objects.hpp"
 #include "gen/prototypes.h"
 #include "memory/memory.hpp"
+#include "model/gears.hpp"
 #include "model/registry.hpp"
 
 namespace ascendrt::abi {
@@ -55,11 +56,12 @@ std::shared_ptr<model::LoadedModel> find_model(uint32_t id) {
   return loaded;
 }
 
-void check_gear(const model::Model& model, model::GearKind kind, const Values& values) {
-  if (model.gears.kind == kind) {
-    for (const Values& gear : model.gears.values) {
-      if (gear == values) return;
-    }
+// The gear is the loaded model's current one from here on.
+void set_gear(model::LoadedModel& loaded, model::GearKind kind, const Values& values) {
+  const model::Model& model = loaded.model;
+  if (const auto gear = model::find_gear(model.gears, kind, values)) {
+    loaded.current_gear.store(static_cast<int64_t>(*gear), std::memory_order_relaxed);
+    return;
   }
   std::string known;
   if (model.gears.kind == kind) {
@@ -82,13 +84,13 @@ void write_gear(const DataBuffer& buffer, const Values& values) {
   memory::copy(buffer.data, bytes.data(), bytes.size());
 }
 
-// The values at the positions that the model leaves open, of the shapes of all inputs in a row.
+// The values at the positions that the model leaves open. `all` are the shapes of all inputs in a
+// row, in the order in which the gears talk about them.
 Values open_dims(const model::Model& model, const Values& all) {
   Values open;
   size_t at = 0;
-  for (const model::IoDesc& input : model.inputs) {
-    if (input.name == ACL_DYNAMIC_TENSOR_NAME) continue;
-    for (const int64_t dim : input.dims) {
+  for (const model::IoDesc* input : model::gear_inputs(model.gears, model.inputs)) {
+    for (const int64_t dim : input->dims) {
       if (at < all.size() && dim < 0) open.push_back(all[at]);
       ++at;
     }
@@ -120,7 +122,7 @@ aclError art_emu_aclmdlSetDynamicBatchSize(uint32_t modelId, aclmdlDataset* data
     check_room(*tensor, 1);
     const auto loaded = find_model(modelId);
     const Values gear = {static_cast<int64_t>(batchSize)};
-    check_gear(loaded->model, model::GearKind::kBatch, gear);
+    set_gear(*loaded, model::GearKind::kBatch, gear);
     write_gear(*tensor, gear);
   });
 }
@@ -138,7 +140,7 @@ aclError art_emu_aclmdlSetDynamicHWSize(uint32_t modelId, aclmdlDataset* dataset
     check_room(*tensor, 2);
     const auto loaded = find_model(modelId);
     const Values gear = {static_cast<int64_t>(height), static_cast<int64_t>(width)};
-    check_gear(loaded->model, model::GearKind::kImage, gear);
+    set_gear(*loaded, model::GearKind::kImage, gear);
     write_gear(*tensor, gear);
   });
 }
@@ -156,12 +158,13 @@ aclError art_emu_aclmdlSetInputDynamicDims(uint32_t modelId, aclmdlDataset* data
     const auto tensor = gear_tensor(*found, index);
     const Values all(dims->dims, dims->dims + dims->dimCount);
     found->batch = found->height = found->width = 0;
-    found->gear_dims = all;
+    found->gear_dims.clear();
     const auto loaded = find_model(modelId);
     const Values gear = open_dims(loaded->model, all);
-    check_gear(loaded->model, model::GearKind::kDims, gear);
+    set_gear(*loaded, model::GearKind::kDims, gear);
     check_room(*tensor, gear.size());
     write_gear(*tensor, gear);
+    found->gear_dims = gear;
   });
 }
 

@@ -11,6 +11,7 @@
 #include "base/log.hpp"
 #include "model/convert_io.hpp"
 #include "model/convert_node.hpp"
+#include "model/convert_shapes.hpp"
 #include "model/om_container.hpp"
 #include "model/om_writer.hpp"
 #include "model/program.hpp"
@@ -383,12 +384,17 @@ void Converter::record_plan() {
 
 }  // namespace
 
+Model convert_fixed(const onnx::File& file, const ConvertOptions& options) {
+  return Converter(file, options).run();
+}
+
 Model convert_onnx(std::span<const uint8_t> onnx_bytes, const ConvertOptions& options) {
   onnx::File file = onnx::read(onnx_bytes);
   try {
     check_names(file.graph, options);
     select_outputs(file.graph, options);
-    return Converter(file, options).run();
+    const bool has_gears = options.gears.kind != GearKind::kNone;
+    return has_gears ? convert_gears(file, options) : convert_fixed(file, options);
   } catch (const base::Error& error) {
     if (error.code == kGeParamInvalid) throw;
     refuse(error.text);  // a refusal of a kernel or of the planner

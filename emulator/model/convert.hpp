@@ -37,6 +37,7 @@ struct OutputType {
 struct ConvertOptions {
   std::string soc_version;                         // empty: runs on any
   std::map<std::string, ShapeOption> input_shape;  // by input name
+  std::vector<std::string> shape_order;            // its names in the order they were given in
   int32_t input_format = kFormatUndefined;         // NCHW, NCDHW or ND; undefined: by rank
   Gears gears;                                     // kind and values
   std::vector<NodeOutput> out_nodes;               // empty: the outputs of the file

@@ -81,6 +81,7 @@ void set_input_shape(ConvertOptions& options, std::string_view text) {
     if (!options.input_shape.emplace(name, std::move(shape)).second) {
       bad_option("input_shape: input '" + name + "' is given twice");
     }
+    options.shape_order.push_back(name);
   }
 }
 

@@ -11,6 +11,7 @@
 #include "base/log.hpp"
 #include "core/device.hpp"
 #include "memory/memory.hpp"
+#include "model/gears.hpp"
 #include "model/om_container.hpp"
 #include "model/types.hpp"
 
@@ -74,6 +75,8 @@ core::Load load_of(const Step& step) {
 struct DeviceModel::Execution {
   const DeviceModel& model;
   uint32_t id;
+  VariantPtr variant;
+  void* work;
   Buffers buffers;
   std::shared_ptr<const LoadedModel> keep;  // empty for blocking executions: the caller waits
   Frame frame;
@@ -125,7 +128,7 @@ std::vector<HostBuffer> DeviceModel::Execution::view(const std::vector<DeviceBuf
                                                                       size_t)) const {
   std::vector<HostBuffer> out;
   for (size_t i = 0; i < list.size(); ++i) {
-    const int64_t fixed = bytes(model.program_, i);
+    const int64_t fixed = bytes(variant->program, i);
     const auto wanted = fixed < 0 ? list[i].size : static_cast<uint64_t>(fixed);
     const auto place = memory::locate(list[i].address).place;
     const bool reachable = place == memory::Place::kDevice || place == memory::Place::kManaged ||
@@ -153,7 +156,7 @@ std::shared_ptr<LoadedModel> DeviceModel::load(Model model, const ModelMemory& m
 
 DeviceModel::DeviceModel(const Model& model, const ModelMemory& memory)
     : context_(core::current_context()),
-      program_(Program::compile(model)),
+      fixed_(std::make_shared<const Variant>(Variant{nullptr, Program::compile(model)})),
       owner_(memory::OwnerKind::kModel, model.name) {
   try {
     turn_ = core::Event::create(core::EventKind::kEx, 0);
@@ -222,10 +225,40 @@ void DeviceModel::place_weights(const Model& model, const ModelMemory& memory) {
 // Files of other compilers record the work area of their own plan. The caller's block is accepted
 // by that size; when the program here needs more, it gets a block of its own.
 void DeviceModel::place_work(const Model& model, const ModelMemory& memory) {
-  const auto needed = static_cast<uint64_t>(program_.work_bytes());
+  auto needed = static_cast<uint64_t>(program().work_bytes());
+  if (model.gears.kind != GearKind::kNone) needed = model.task_info.memory_size;
   work_ = given_block("work", memory.work, memory.work_bytes, model.task_info.memory_size);
-  if (work_ != nullptr && memory.work_bytes >= needed) return;
-  work_ = needed > 0 ? allocate(needed) : nullptr;
+  work_bytes_ = work_ == nullptr ? 0 : memory.work_bytes;
+  if (work_bytes_ >= needed) return;
+  work_ = allocate(needed);
+  work_bytes_ = needed;
+}
+
+// The block for a program. Executions that are queued keep theirs, so an outgrown one stays.
+void* DeviceModel::work_for(const Program& program) {
+  const auto needed = static_cast<uint64_t>(program.work_bytes());
+  const std::lock_guard lock(variant_mutex_);
+  if (work_bytes_ < needed) {
+    work_ = allocate(needed);
+    work_bytes_ = needed;
+  }
+  return work_;
+}
+
+VariantPtr DeviceModel::variant_of_gear(const LoadedModel& loaded, size_t gear) {
+  const std::lock_guard lock(variant_mutex_);
+  VariantPtr& variant = gears_[gear];
+  if (variant != nullptr) return variant;
+  auto model = std::make_shared<Model>(gear_model(loaded.model, gear));
+  // The weights left the host when the model was loaded; they are the model's own on the device.
+  if (weight_bytes_ > 0) {
+    const void* weights = memory::view(weights_, weight_bytes_);
+    model->weights.bytes = {static_cast<const uint8_t*>(weights), weight_bytes_};
+  }
+  Program program = Program::compile(*model);
+  model->weights = {};
+  variant = std::make_shared<const Variant>(Variant{std::move(model), std::move(program)});
+  return variant;
 }
 
 bool DeviceModel::admits(Use use) {
@@ -240,9 +273,11 @@ core::Stream& DeviceModel::own_stream() {
   return *stream_;
 }
 
-std::vector<OutputResult> DeviceModel::execute(const LoadedModel& loaded, Buffers buffers) {
+std::vector<OutputResult> DeviceModel::execute(const LoadedModel& loaded, const VariantPtr& variant,
+                                               Buffers buffers) {
   core::Stream& stream = own_stream();
-  const ExecutionPtr execution(new Execution{*this, loaded.id, std::move(buffers), nullptr, {}});
+  const ExecutionPtr execution(new Execution{
+      *this, loaded.id, variant, work_for(variant->program), std::move(buffers), nullptr, {}});
   try {
     queue(stream, execution);
   } catch (...) {
@@ -251,15 +286,18 @@ std::vector<OutputResult> DeviceModel::execute(const LoadedModel& loaded, Buffer
   }
   stream.synchronize_or_raise(-1);
   std::vector<OutputResult> results;
-  for (size_t i = 0; i < program_.outputs().size(); ++i) {
-    results.push_back({program_.output_type(execution->frame, i), execution->buffers.outputs[i]});
+  const Program& program = variant->program;
+  for (size_t i = 0; i < program.outputs().size(); ++i) {
+    results.push_back({program.output_type(execution->frame, i), execution->buffers.outputs[i]});
   }
   return results;
 }
 
-void DeviceModel::submit(const std::shared_ptr<const LoadedModel>& loaded, core::Stream& stream,
-                         Buffers buffers) {
-  queue(stream, ExecutionPtr(new Execution{*this, loaded->id, std::move(buffers), loaded, {}}));
+void DeviceModel::submit(const std::shared_ptr<const LoadedModel>& loaded,
+                         const VariantPtr& variant, core::Stream& stream, Buffers buffers) {
+  void* work = work_for(variant->program);
+  queue(stream, ExecutionPtr(new Execution{
+                    *this, loaded->id, variant, work, std::move(buffers), loaded, {}}));
 }
 
 namespace {
@@ -284,13 +322,15 @@ void DeviceModel::queue(core::Stream& stream, const ExecutionPtr& execution) {
       execution->failed.store(false, std::memory_order_relaxed);  // a replay
       return execution->guard([&] { begin(*execution); });
     });
-    for (size_t i = 0; i < program_.steps().size(); ++i) {
-      const Step& step = program_.steps()[i];
+    const Program& program = execution->variant->program;
+    for (size_t i = 0; i < program.steps().size(); ++i) {
+      const Step& step = program.steps()[i];
       stream.submit(
           engine_of(step), step.type,
-          [this, execution, i] {
+          [execution, i] {
+            const Program& running = execution->variant->program;
             return execution->guard(
-                [&] { program_.run_step(execution->frame, i, workers_for(program_.steps()[i])); });
+                [&] { running.run_step(execution->frame, i, workers_for(running.steps()[i])); });
           },
           core::time_is_modelled() ? load_of(step) : core::Load{});
     }
@@ -309,29 +349,31 @@ void DeviceModel::queue(core::Stream& stream, const ExecutionPtr& execution) {
 void DeviceModel::begin(Execution& execution) const {
   const auto bytes = [](const Program& p, size_t i) { return p.inputs()[i].bytes; };
   const auto inputs = execution.view(execution.buffers.inputs, "input", bytes);
-  const auto work_bytes = static_cast<uint64_t>(program_.work_bytes());
+  const Program& program = execution.variant->program;
+  const auto work_bytes = static_cast<uint64_t>(program.work_bytes());
   if (work_bytes > 0) {
-    execution.frame.work = static_cast<char*>(memory::view(work_, work_bytes));
+    execution.frame.work = static_cast<char*>(memory::view(execution.work, work_bytes));
   }
   if (weight_bytes_ > 0) {
     execution.frame.weights = static_cast<const char*>(memory::view(weights_, weight_bytes_));
   }
-  program_.load_inputs(execution.frame, inputs);
+  program.load_inputs(execution.frame, inputs);
 }
 
 void DeviceModel::end(Execution& execution) const {
   const auto bytes = [](const Program& p, size_t i) { return p.outputs()[i].bytes; };
-  for (size_t i = 0; i < program_.outputs().size(); ++i) {
+  const Program& program = execution.variant->program;
+  for (size_t i = 0; i < program.outputs().size(); ++i) {
     DeviceBuffer& buffer = execution.buffers.outputs[i];
     // Somebody waits for a blocking run and takes the block over.
-    if (buffer.address != nullptr || bytes(program_, i) >= 0 || execution.keep != nullptr) continue;
-    const TensorType type = program_.output_type(execution.frame, i);
+    if (buffer.address != nullptr || bytes(program, i) >= 0 || execution.keep != nullptr) continue;
+    const TensorType type = program.output_type(execution.frame, i);
     buffer.size = static_cast<uint64_t>(type.shape.elements()) * ops::dtype_size(type.dtype);
     buffer.address = memory::allocate_device(
         context_->device().index(), std::max<uint64_t>(buffer.size, 1), ACL_MEM_MALLOC_HUGE_FIRST);
   }
-  program_.store_outputs(execution.frame,
-                         execution.view(execution.buffers.outputs, "output", bytes));
+  program.store_outputs(execution.frame,
+                        execution.view(execution.buffers.outputs, "output", bytes));
 }
 
 }  // namespace ascendrt::model

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -45,6 +46,13 @@ struct Buffers {
   std::vector<DeviceBuffer> outputs;
 };
 
+// A model for one choice of shapes: its only one, or that of a gear.
+struct Variant {
+  std::shared_ptr<const Model> model;  // holds the graphs that the program points into
+  Program program;
+};
+using VariantPtr = std::shared_ptr<const Variant>;
+
 // Note [Executions of one model]: a model has one work area, so its executions take turns. The turn
 // is taken on the device: an execution's first task waits for the event recorded behind the one
 // before, so a thread that submits never waits for another stream. Executions of one stream are
@@ -61,7 +69,12 @@ class DeviceModel final : public ExecutorBase {
     return static_cast<DeviceModel&>(*loaded.executor);
   }
 
-  const Program& program() const { return program_; }
+  // What runs when no gear is chosen.
+  const Program& program() const { return fixed_->program; }
+  // What runs for a gear; compiled when it is asked for first, which costs as much as loading a
+  // model of that one shape.
+  VariantPtr variant_of_gear(const LoadedModel& loaded, size_t gear);
+  const VariantPtr& only_variant() const { return fixed_; }
   core::Context& context() const { return *context_; }
 
   // Frees device memory; a failure is told on stderr only.
@@ -72,10 +85,11 @@ class DeviceModel final : public ExecutorBase {
   bool admits(Use use);
 
   // Runs on the model's own stream and waits. Raises 507011 with the reason when it fails.
-  std::vector<OutputResult> execute(const LoadedModel& loaded, Buffers buffers);
+  std::vector<OutputResult> execute(const LoadedModel& loaded, const VariantPtr& variant,
+                                    Buffers buffers);
   // Queues the execution; the model lives until it is done. Failures stay with the stream.
-  void submit(const std::shared_ptr<const LoadedModel>& loaded, core::Stream& stream,
-              Buffers buffers);
+  void submit(const std::shared_ptr<const LoadedModel>& loaded, const VariantPtr& variant,
+              core::Stream& stream, Buffers buffers);
 
  private:
   struct Execution;
@@ -85,14 +99,16 @@ class DeviceModel final : public ExecutorBase {
   void place_weights(const Model& model, const ModelMemory& memory);
   void place_work(const Model& model, const ModelMemory& memory);
   void* allocate(uint64_t bytes);
+  void* work_for(const Program& program);
   core::Stream& own_stream();
   void queue(core::Stream& stream, const ExecutionPtr& execution);
   void begin(Execution& execution) const;
   void end(Execution& execution) const;
 
   base::Ref<core::Context> context_;
-  Program program_;
+  VariantPtr fixed_;
   void* work_ = nullptr;
+  uint64_t work_bytes_ = 0;
   void* weights_ = nullptr;
   uint64_t weight_bytes_ = 0;
   memory::Owner owner_;  // before the blocks that bear it
@@ -100,6 +116,8 @@ class DeviceModel final : public ExecutorBase {
   base::Ref<core::Event> turn_;    // recorded behind every execution
   std::atomic<uint8_t> use_{255};  // 255: not used yet
   std::mutex submit_mutex_;        // Note [Executions of one model]
+  std::mutex variant_mutex_;       // of the gears' programs and the growth of the work block
+  std::map<size_t, VariantPtr> gears_;
   std::mutex stream_mutex_;
   base::Ref<core::Stream> stream_;  // of blocking executions, made at the first one
 };

@@ -436,11 +436,12 @@ Program Program::compile(const Model& model) {
     program.missing_.emplace_back("the model has no graph");
     return program;
   }
-  if (model.is_dynamic() || model.gears.kind != GearKind::kNone) {
+  if (model.is_dynamic()) {
     Program program;
-    program.missing_.emplace_back("models with gears or dynamic shapes are not computed");
+    program.missing_.emplace_back("models with dynamic shapes are not computed");
     return program;
   }
+  if (model.gears.kind != GearKind::kNone) return {};  // each gear has a program of its own
   return ProgramBuilder(model).build();
 }
 

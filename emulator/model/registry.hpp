@@ -2,6 +2,7 @@
 // Must never: parse files or run graphs; an executor attaches itself to a LoadedModel.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <unordered_map>
@@ -21,6 +22,8 @@ struct LoadedModel {
   uint32_t id = 0;  // set by ModelRegistry::add
   Model model;
   std::unique_ptr<ExecutorBase> executor;
+  // The gear set last, on whatever dataset; -1: none yet. Relaxed: it orders nothing else.
+  std::atomic<int64_t> current_gear{-1};
 };
 
 // Thread-safe. An execution that found its model keeps it alive while another thread removes it.

@@ -92,7 +92,8 @@ TEST(model_runs_blocking_from_several_threads) {
     threads.emplace_back([&, t] {
       const Io io(static_cast<float>(t) + 0.25F);
       for (int i = 0; i < 20; ++i) {
-        DeviceModel::of(*loaded).execute(*loaded, io.buffers());
+        DeviceModel::of(*loaded).execute(*loaded, DeviceModel::of(*loaded).only_variant(),
+                                         io.buffers());
         CHECK(io.right());
       }
     });
@@ -108,7 +109,9 @@ TEST(model_executions_on_streams_take_turns) {
     threads.emplace_back([&, t] {
       const auto own = stream(scope);
       const Io io(static_cast<float>(t) + 0.5F);
-      for (int i = 0; i < 20; ++i) DeviceModel::of(*loaded).submit(loaded, *own, io.buffers());
+      for (int i = 0; i < 20; ++i)
+        DeviceModel::of(*loaded).submit(loaded, DeviceModel::of(*loaded).only_variant(), *own,
+                                        io.buffers());
       CHECK_EQ(own->synchronize(-1), 0);
       CHECK(io.right());
     });
@@ -123,7 +126,9 @@ TEST(model_may_be_unloaded_while_it_runs) {
   auto loaded = load();
   const uint32_t id = model::registry().add(loaded);
   const auto before = memory::usage(0).free_bytes;
-  for (int i = 0; i < 50; ++i) DeviceModel::of(*loaded).submit(loaded, *own, io.buffers());
+  for (int i = 0; i < 50; ++i)
+    DeviceModel::of(*loaded).submit(loaded, DeviceModel::of(*loaded).only_variant(), *own,
+                                    io.buffers());
   loaded.reset();
   CHECK(model::registry().remove(id));
   CHECK_EQ(own->synchronize(-1), 0);
@@ -144,7 +149,7 @@ TEST(model_failure_is_kept_by_the_stream_with_its_reason) {
   const Io io(1.0F);
   model::Buffers buffers = io.buffers();
   buffers.inputs[0].address = host.data();
-  DeviceModel::of(*loaded).submit(loaded, *own, buffers);
+  DeviceModel::of(*loaded).submit(loaded, DeviceModel::of(*loaded).only_variant(), *own, buffers);
   try {
     own->synchronize_or_raise(-1);
     CHECK(false);
@@ -152,7 +157,8 @@ TEST(model_failure_is_kept_by_the_stream_with_its_reason) {
     CHECK_EQ(error.code, ACL_ERROR_RT_MODEL_EXECUTE);
     CHECK(error.text.find("input 0 is no device memory") != std::string::npos);
   }
-  DeviceModel::of(*loaded).submit(loaded, *own, io.buffers());  // the stream goes on
+  DeviceModel::of(*loaded).submit(loaded, DeviceModel::of(*loaded).only_variant(), *own,
+                                  io.buffers());  // the stream goes on
   CHECK_EQ(own->synchronize(-1), 0);
   CHECK(io.right());
 }
@@ -169,7 +175,8 @@ TEST(model_uses_the_memory_it_is_given) {
     const auto loaded = load({block, work, nullptr, 0});
     const Io io(2.0F);
     memory::fill(block, 0, work);
-    DeviceModel::of(*loaded).execute(*loaded, io.buffers());
+    DeviceModel::of(*loaded).execute(*loaded, DeviceModel::of(*loaded).only_variant(),
+                                     io.buffers());
     CHECK(io.right());
     std::vector<char> after(work);
     memory::copy(after.data(), block, work);
