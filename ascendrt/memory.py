@@ -83,7 +83,7 @@ class Memory(Owned):
 
     @classmethod
     def from_array(cls, array: interop.HostArray) -> Self:
-        """Allocate what `array` needs and copy it in (a list becomes an array). Raises: as write."""
+        """Allocate what `array` needs and copy it in (also a list). Raises: as write."""
         source = interop.view(np.asarray(array) if isinstance(array, list) else array)
         memory = cls(max(source.nbytes, 1))
         memory.write(source)

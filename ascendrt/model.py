@@ -3,21 +3,19 @@
 Owns: the model id and the device memory of its runs. Must never reshape or convert an input on its
 own: what does not fit is refused with what would fit.
 
-Note [Slots]: a run needs device memory for its tensors, and for a run in a stream pinned memory
-beside it. Such a set is a slot; it is used again once its run is over and its results were taken.
-Executions of one model take turns, also those in different streams: a model's work memory is one.
+Note [Slots]: a run needs device memory for its tensors, for a run that is not waited for pinned
+memory beside it, and a stream of its own, so that a failure in it is that run's. Such a set is a
+slot; it is used again once its run is over and its results were taken. Executions of one model take
+turns, whatever their streams: a model's work memory is one.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
 import threading
-import weakref
-from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -25,26 +23,16 @@ import numpy.typing as npt
 from ascendrt import _lib, dtypes
 from ascendrt._lib import call, fast
 from ascendrt._owned import Owned, settle
-from ascendrt.clocks import clock
-from ascendrt.dataset import Dataset
+from ascendrt._slot import Array, Plan, Run, Slot
 from ascendrt.device import Scope, init
-from ascendrt.errors import AclError
-from ascendrt.memory import PinnedMemory
-from ascendrt.stream import Event, Stream
+from ascendrt.stream import Stream
 from ascendrt.tensors import GEAR_TENSOR, Description, Gear, Gears, TensorSpec
 
 __all__ = ["Description", "Gears", "Model", "Run", "TensorSpec", "required_memory"]
 
-Array = np.ndarray[Any, Any]
 
-
-@dataclass(frozen=True)
-class _Plan:
-    """How a run goes: its inputs, its gear, and what its outputs look like."""
-
-    inputs: list[Array]
-    gear: Gear | None
-    outputs: list[tuple[int, ...]]  # shapes of the results
+# By the number that _fast.queue_run gives.
+_STEPS = ("", "aclrtStreamWaitEvent", "aclrtMemcpyAsync", "aclmdlExecuteAsync", "aclrtRecordEvent")
 
 
 class Model(Owned):
@@ -62,34 +50,39 @@ class Model(Owned):
         init()
         self._order = threading.Lock()  # of the executions, and of the slots
         self.scope = Scope()
-        self._free: list[_Slot] = []
-        self._slots: list[_Slot] = []
-        self._runs: weakref.WeakSet[Run] = weakref.WeakSet()
+        self._free: list[Slot] = []
+        self._slots: list[Slot] = []
         self._shapes_by_gear: dict[tuple[int, ...], list[tuple[int, ...]]] = {}
-        self._last: _Slot | None = None  # whose execution was queued last
-        self._last_stream: Stream | None = None
+        self._last: Slot | None = None  # whose execution was queued last
         self.model_id = _load(source)
         self._closed = False
         self._description = Description()
         try:
             self._description.of_model(self.model_id)
             self.gears = self._description.gears()
-            self._all_inputs = self._description.specs("Input")
-            self.inputs = tuple(spec for spec in self._all_inputs if spec.name != GEAR_TENSOR)
+            self.all_inputs = self._description.specs("Input")
+            self.inputs = tuple(spec for spec in self.all_inputs if spec.name != GEAR_TENSOR)
             self.outputs = self._description.specs("Output")
         except BaseException:
             self.close()
             raise
-        self._has_gears = self.gears.kind != "none"
+        self.has_gears = self.gears.kind != "none"
         # Only a run tells the shape of such results, and only a run that is waited for.
-        self._open = not self._has_gears and any(spec.is_dynamic for spec in self.outputs)
+        self.is_open = not self.has_gears and any(spec.is_dynamic for spec in self.outputs)
+        self._fixed_outputs = [spec.shape for spec in self.outputs]
+        self._expected = self._fixed_inputs()
 
     def __repr__(self) -> str:
         return f"Model(id={self.model_id})"
 
     def _release(self) -> None:
-        for run in list(self._runs):
-            run.collect()
+        runs = [slot.run() for slot in self._slots if slot.run is not None]
+        for run in runs:
+            if run is not None:
+                run.collect()
+        for slot in self._slots:
+            if not slot.is_over():
+                slot.over.synchronize()
         with self.scope:
             for slot in self._slots:
                 slot.close()
@@ -118,52 +111,41 @@ class Model(Owned):
             try:
                 return slot.run_at_once(plan)
             finally:
-                self._give(slot)
+                self.give(slot)
 
     def run_async(
-        self, inputs: Sequence[npt.ArrayLike] | Mapping[str, npt.ArrayLike], stream: Stream
+        self,
+        inputs: Sequence[npt.ArrayLike] | Mapping[str, npt.ArrayLike],
+        stream: Stream | None = None,
     ) -> Run:
-        """Queue a run in a stream of the model's context and return at once.
+        """Queue a run and return at once; wait with `run.result()` or `await run`.
 
-        The inputs are taken as they are now: they may be changed when this returns. Wait with
-        `run.result()`, `await run`, or whatever waits for the stream.
+        With a stream of the model's context the run has its place there: it begins when all work
+        before it is over, and later work waits for it. Without one, its copies overlap with what
+        other runs compute. The inputs are taken as they are now: they may be changed when this
+        returns. A failure of the run is told by the run.
 
         Raises: as a call; ValueError for a model of which only a run tells the result's shape.
         """
-        return self.run_staged(inputs, stream, stream, stream)
-
-    def run_staged(
-        self,
-        inputs: Sequence[npt.ArrayLike] | Mapping[str, npt.ArrayLike],
-        copy_in: Stream,
-        compute: Stream,
-        copy_out: Stream,
-    ) -> Run:
-        """Queue a run with its parts in streams of their own, which wait for each other.
-
-        Raises: as run_async.
-        """
         named = inputs if isinstance(inputs, Mapping) else {}
         plan = self._plan(() if isinstance(inputs, Mapping) else tuple(inputs), named)
-        if self._open:
+        if self.is_open:
             raise ValueError(
                 "only a run of this model tells the shape of its result; call the model instead"
             )
         with self.scope:
             slot = self._take()
             try:
-                slot.queue(plan, copy_in, compute, copy_out)
+                slot.queue(plan, stream)
             except BaseException:
-                slot.abandon(copy_in, compute, copy_out)
-                self._give(slot)
+                slot.abandon()
+                self.give(slot)
                 raise
-        run = Run(self, slot, plan, (compute, copy_out, copy_in))
-        self._runs.add(run)
-        return run
+        return Run(self, slot, plan)
 
     # ---- slots
 
-    def _take(self) -> _Slot:
+    def _take(self) -> Slot:
         with self._order:
             for index, slot in enumerate(self._free):
                 if slot.is_over():
@@ -173,34 +155,47 @@ class Model(Owned):
                 f"tensor {spec.name!r} has the open shape {spec.shape}; "
                 "convert the model again with --input-shape to fix it"
             )
-        slot = _Slot(self)
+        slot = Slot(self)
         with self._order:
             self._slots.append(slot)
         return slot
 
     def _unbounded(self) -> TensorSpec | None:
-        if self._has_gears:
+        if self.has_gears:
             return None
         return next((spec for spec in self.inputs if spec.is_dynamic), None)
 
-    def _give(self, slot: _Slot) -> None:
+    def give(self, slot: Slot) -> None:
+        """Take a slot back for the next run."""
         with self._order:
             self._free.append(slot)
 
-    def _execute(self, slot: _Slot, gear: Gear | None, stream: Stream) -> None:
-        """Queue the execution behind the one before it, wherever that is."""
+    def queue(
+        self, slot: Slot, gear: Gear | None, before: int = 0, ins: bytes = b"", outs: bytes = b""
+    ) -> None:
+        """Queue an execution behind the one before it, and its copies around it."""
+        stream = slot.stream.address
         with self._order:
-            if self._last is not None and self._last_stream is not stream:
-                stream.wait(self._last.computed)
-            if gear is not None:
+            if gear is not None and gear != slot.gear:
                 self._set_gear(slot, gear)
-            arguments = (self.model_id, slot.feed_address, slot.fetch_address, stream._address)
-            if code := fast.model_execute_async(*arguments):
-                raise _lib.failure(code, "aclmdlExecuteAsync", model_id=self.model_id)
-            stream.record(slot.computed)
-            self._last, self._last_stream = slot, stream
+                slot.gear = gear
+            last = self._last
+            turn = 0 if last is None or last is slot else last.events[0]
+            ended = fast.queue_run(
+                self.model_id, *slot.sets, stream, before, turn, *slot.events, ins, outs
+            )
+            if ended:
+                step, code = ended >> 32, ended & 0xFFFFFFFF
+                raise _lib.failure(code, _STEPS[step], model_id=self.model_id)
+            self._last = slot
 
-    def _set_gear(self, slot: _Slot, gear: Gear) -> None:
+    def execute_now(self, slot: Slot) -> None:
+        """Run and wait; for models of which only a run tells the shape of the results."""
+        with self._order:
+            arguments = (self.model_id, slot.feed.handle, slot.fetch.handle)
+            call("aclmdlExecute", *arguments, ids={"model_id": self.model_id})
+
+    def _set_gear(self, slot: Slot, gear: Gear) -> None:
         ids = {"model_id": self.model_id, self.gears.kind: gear.value}
         target = (self.model_id, slot.feed.handle, self.gears.index)
         if self.gears.kind == "batch":
@@ -216,13 +211,15 @@ class Model(Owned):
 
     # ---- inputs and shapes
 
-    def _plan(self, arrays: tuple[npt.ArrayLike, ...], named: Mapping[str, npt.ArrayLike]) -> _Plan:
+    def _plan(self, arrays: tuple[npt.ArrayLike, ...], named: Mapping[str, npt.ArrayLike]) -> Plan:
         self._require_open()
+        if not named and self._fits_at_once(arrays):
+            return Plan(cast("tuple[Array, ...]", arrays), None, self._fixed_outputs)
         inputs = self._arrange(arrays, named)
-        if not self._has_gears:
-            return _Plan(inputs, None, [spec.shape for spec in self.outputs])
+        if not self.has_gears:
+            return Plan(inputs, None, self._fixed_outputs)
         gear = self.gears.choose(self.inputs, [array.shape for array in inputs])
-        return _Plan(inputs, gear, self._result_shapes(gear))
+        return Plan(inputs, gear, self._result_shapes(gear))
 
     def _result_shapes(self, gear: Gear) -> list[tuple[int, ...]]:
         shapes = self._gear_shapes(gear.value)
@@ -241,12 +238,39 @@ class Model(Owned):
             with self.scope:
                 slot = self._take()
                 with self._order:
+                    slot.gear = None
                     self._set_gear(slot, Gear(value, None))
                     self._shapes_by_gear[value] = [
                         self._description.output_shape(index) for index in range(len(self.outputs))
                     ]
-                self._give(slot)
+                self.give(slot)
         return self._shapes_by_gear[value]
+
+    def _fixed_inputs(self) -> list[tuple[tuple[int, ...], np.dtype[Any]]] | None:
+        """Return shape and type of each input, where both are fixed and numpy has the type."""
+        try:
+            expected = [(spec.shape, dtypes.to_numpy(spec.acl_dtype)) for spec in self.inputs]
+        except TypeError:
+            return None
+        return None if any(spec.is_dynamic for spec in self.inputs) else expected
+
+    def _fits_at_once(self, arrays: tuple[npt.ArrayLike, ...]) -> bool:
+        """True for arrays that need no second look; what is wrong with others _arrange says."""
+        if self._expected is None or len(arrays) != len(self._expected):
+            return False
+        for array, (shape, dtype) in zip(arrays, self._expected, strict=True):
+            if type(array) is not np.ndarray or array.shape != shape or array.dtype != dtype:
+                return False
+        return True
+
+    def _output_shape(self, index: int, gear: Gear) -> tuple[int, ...]:
+        shape = self.outputs[index].shape
+        if self.gears.kind == "batch" and all(size >= 0 for size in shape[1:]):
+            rows = gear.rows if shape[:1] == (-1,) else None
+            return shape if rows is None else (rows, *shape[1:])
+        raise ValueError(
+            f"the model does not tell the shape of output {index} in gear {gear.value}"
+        )
 
     def _arrange(
         self, arrays: tuple[npt.ArrayLike, ...], named: Mapping[str, npt.ArrayLike]
@@ -264,184 +288,6 @@ class Model(Owned):
         for index, (spec, array) in enumerate(zip(self.inputs, ordered, strict=True)):
             spec.check(array, f"input {index} ({spec.name!r})")
         return ordered
-
-
-class _Slot(Owned):
-    """What one run needs; see Note [Slots]. Used with the model's context current."""
-
-    def __init__(self, model: Model) -> None:
-        self._model = model
-        bounded = model._has_gears
-        self._owned: list[Owned] = []
-        self._closed = False
-        self._staged: tuple[list[PinnedMemory], list[PinnedMemory]] | None = None
-        try:
-            self.feed = self._own(Dataset(model._all_inputs, bounded=bounded))
-            self.fetch = self._own(Dataset(model.outputs, bounded=bounded))
-            self.ready = self._own(Event())  # the inputs are in
-            self.computed = self._own(Event())  # the execution is over
-            self.over = self._own(Event())  # and so are the copies of its results
-            self.stream = self._own(Stream())
-        except BaseException:
-            self.close()
-            raise
-        self.feed_address = _lib.address(self.feed.handle)
-        self.fetch_address = _lib.address(self.fetch.handle)
-        self._places = [
-            index for index, spec in enumerate(model._all_inputs) if spec.name != GEAR_TENSOR
-        ]
-        self._dtypes: list[np.dtype[Any]] | None = None
-        self.queued = False
-
-    def _own(self, owned: Any) -> Any:
-        self._owned.append(owned)
-        return owned
-
-    def _release(self) -> None:
-        if self._staged is not None:
-            self._owned += [*self._staged[0], *self._staged[1]]
-        for owned in reversed(self._owned):
-            owned.close()
-
-    def is_over(self) -> bool:
-        """True when the last run of the slot is done with its memory."""
-        if self.queued and not self.over.done:
-            return False
-        self.queued = False
-        return True
-
-    def dtype(self, index: int) -> np.dtype[Any]:
-        """Return the element type of an output. Raises: TypeError where numpy has none."""
-        if self._dtypes is None:
-            self._dtypes = [dtypes.to_numpy(spec.acl_dtype) for spec in self._model.outputs]
-        return self._dtypes[index]
-
-    # ---- a run that is waited for
-
-    def run_at_once(self, plan: _Plan) -> list[Array]:
-        model = self._model
-        for place, array in zip(self._places, plan.inputs, strict=True):
-            memory = self.feed.memory(place)
-            memory.write(np.ascontiguousarray(array))
-            if (rest := self._unused(array, plan.gear)) > 0:
-                memory.write(np.zeros(rest, np.uint8), array.nbytes)
-        if model._open:
-            with model._order:
-                arguments = (model.model_id, self.feed.handle, self.fetch.handle)
-                call("aclmdlExecute", *arguments, ids={"model_id": model.model_id})
-            return [self.fetch.read(index) for index in range(len(plan.outputs))]
-        model._execute(self, plan.gear, self.stream)
-        self.stream.synchronize()
-        return [
-            self.fetch.memory(index).read(shape, self.dtype(index))
-            for index, shape in enumerate(plan.outputs)
-        ]
-
-    @staticmethod
-    def _unused(array: Array, gear: Gear | None) -> int:
-        """Return the bytes of a batch's rows that the gear has and the input has not."""
-        if gear is None or gear.rows is None or not array.shape[0]:
-            return 0
-        return (gear.value[0] - gear.rows) * (int(array.nbytes) // int(array.shape[0]))
-
-    # ---- a run in a stream
-
-    def queue(self, plan: _Plan, copy_in: Stream, compute: Stream, copy_out: Stream) -> None:
-        inputs, outputs = self._staging()
-        for place, array, pinned in zip(self._places, plan.inputs, inputs, strict=True):
-            size = array.nbytes + self._unused(array, plan.gear)
-            np.copyto(pinned.numpy(array.shape, array.dtype), array)
-            pinned.numpy()[array.nbytes : size] = 0
-            if size:
-                copy_in.write(self.feed.memory(place), pinned.numpy((size,)))
-        self.queued = True
-        if compute is not copy_in:
-            compute.wait(copy_in.record(self.ready))
-        self._model._execute(self, plan.gear, compute)
-        if copy_out is not compute:
-            copy_out.wait(self.computed)
-        for index, (shape, pinned) in enumerate(zip(plan.outputs, outputs, strict=True)):
-            copy_out.read_into(self.fetch.memory(index), pinned.numpy(shape, self.dtype(index)))
-        copy_out.record(self.over)
-
-    def abandon(self, *streams: Stream) -> None:
-        """After a run that could be queued in part only: wait until nothing of it is left."""
-        for stream in streams:
-            with contextlib.suppress(AclError, ValueError):
-                stream.synchronize()
-        self.queued = False
-
-    def _staging(self) -> tuple[list[PinnedMemory], list[PinnedMemory]]:
-        if self._staged is None:
-            self._staged = (
-                [PinnedMemory(self.feed.memory(place).size_bytes) for place in self._places],
-                [
-                    PinnedMemory(self.fetch.memory(index).size_bytes)
-                    for index in range(len(self._model.outputs))
-                ],
-            )
-        return self._staged
-
-    def results(self, plan: _Plan) -> list[Array]:
-        """Return copies of what the run left in pinned memory."""
-        _, outputs = self._staging()
-        return [
-            pinned.numpy(shape, self.dtype(index)).copy()
-            for index, (shape, pinned) in enumerate(zip(plan.outputs, outputs, strict=True))
-        ]
-
-
-class Run:
-    """A run in a stream: `result()` waits for it, `await` does in an event loop."""
-
-    def __init__(self, model: Model, slot: _Slot, plan: _Plan, streams: tuple[Stream, ...]) -> None:
-        self._model, self._slot, self._plan, self._streams = model, slot, plan, streams
-        self._failures = [stream.failures for stream in streams]
-        self._lock = threading.Lock()
-        self._results: list[Array] | None = None
-        self._error: AclError | None = None
-        self._taken = False
-
-    @property
-    def done(self) -> bool:
-        """True when `result()` would not wait."""
-        return self._taken or self._slot.over.done
-
-    def result(self) -> list[Array]:
-        """Wait, and return one array per output.
-
-        Raises: AclError of the run, or of other work in the stream meanwhile.
-        """
-        self.collect()
-        if self._error is not None:
-            raise self._error
-        assert self._results is not None
-        return self._results
-
-    def __await__(self) -> Generator[Any, None, list[Array]]:
-        if not self.done:
-            yield from clock().start(self.collect).__await__()
-        return self.result()
-
-    def collect(self) -> None:
-        """Wait, and take the results out of the slot, which goes back to the model."""
-        with self._lock:
-            if self._taken:
-                return
-            try:
-                self._slot.over.synchronize()
-                for stream, failures in zip(self._streams, self._failures, strict=True):
-                    stream.check_failures(failures)
-                self._results = self._slot.results(self._plan)
-            except AclError as error:
-                self._error = error
-            self._taken = True
-            self._model._give(self._slot)
-            self._model._runs.discard(self)
-
-    def __del__(self) -> None:
-        if not self._taken:
-            self._model._give(self._slot)  # is used again once it is over
 
 
 def _load(source: str | os.PathLike[str] | bytes) -> int:

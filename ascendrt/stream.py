@@ -19,7 +19,6 @@ from ascendrt._gen.enums import aclrtEventRecordedStatus, aclrtStreamStatus
 from ascendrt._lib import call, fast, lib
 from ascendrt._owned import InContext, settle
 from ascendrt.clocks import clock
-from ascendrt.errors import AclError, DeviceError
 
 if TYPE_CHECKING:
     from ascendrt.interop import HostArray
@@ -51,8 +50,6 @@ class Stream(InContext):
         self._marks: deque[tuple[Event, list[object]]] = deque()
         self._recording: list[object] | None = None
         self._raised: list[BaseException] = []
-        self.failures = 0  # how often synchronize told of work that failed
-        self._last_failure: AclError | None = None
         self._closed = False
 
     def __repr__(self) -> str:
@@ -75,6 +72,13 @@ class Stream(InContext):
         return _lib.pointer(self._address)
 
     @property
+    def address(self) -> int:
+        """The handle as a number."""
+        if self._closed:
+            raise self._refusal()
+        return self._address
+
+    @property
     def done(self) -> bool:
         """True when everything queued so far has run."""
         self._require_open()
@@ -83,8 +87,11 @@ class Stream(InContext):
             raise _lib.failure(-status, "aclrtStreamQuery", stream=self)
         return status == _STREAM_COMPLETE
 
-    def synchronize(self, timeout_ms: int | None = None) -> None:
+    def synchronize(self, timeout_ms: int | None = None, *, interruptible: bool = True) -> None:
         """Wait until everything queued has run; with `timeout_ms`, at most so long.
+
+        `interruptible=False` is for work that is soon over: Ctrl-C is seen at its end only, and the
+        wait is faster on the main thread.
 
         Raises: WaitTimeoutError when the time ran out; AclError of a task that failed; what a
         function of `call` raised.
@@ -94,25 +101,28 @@ class Stream(InContext):
         self._kept, self._marks = [], deque()
         try:
             if timeout_ms is None:
-                self._synchronize_interruptibly()
+                self._wait(interruptible)
             else:
                 ids = {"stream": self, "timeout_ms": timeout_ms}
                 name = "aclrtSynchronizeStreamWithTimeout"
                 call(name, _lib.pointer(self._address), timeout_ms, ids=ids)
-        except BaseException as error:
+        except BaseException:
             self._kept[:0] = [kept, marks]  # the work may still go on
-            if isinstance(error, DeviceError):
-                self.failures, self._last_failure = self.failures + 1, error
             raise
         for event, _ in marks:
             event.close()
         if self._raised:
             raise self._raised.pop(0)
 
-    def _synchronize_interruptibly(self) -> None:
+    def _wait(self, interruptible: bool) -> None:
         """Wait in slices on the thread that gets Ctrl-C: Python cannot act on it inside a call."""
         sliced = "aclrtSynchronizeStreamWithTimeout"
-        if threading.current_thread() is not threading.main_thread() or not _lib.has(sliced):
+        if (
+            not interruptible
+            or threading.current_thread() is not threading.main_thread()
+            or fast.stream_status(self._address) == _STREAM_COMPLETE
+            or not _lib.has(sliced)
+        ):
             wait, address = fast.synchronize_stream, self._address
             if code := wait(address):
                 self._failed(code, "aclrtSynchronizeStream", wait, address, stream=self)
@@ -127,17 +137,6 @@ class Stream(InContext):
             if code == _RAN_OUT:
                 _lib.forget_failure()
         _lib.check(code, sliced, stream=self)
-
-    def check_failures(self, since: int) -> None:
-        """Tell who has waited by an event of failures in the stream since `failures` was `since`.
-
-        Raises: AclError of the work that failed last.
-        """
-        if self.failures == since and fast.stream_status(self._address) < 0:
-            _lib.forget_failure()
-            self.synchronize()
-        if self.failures != since and self._last_failure is not None:
-            raise self._last_failure
 
     def __await__(self) -> Generator[Any, None, None]:
         self._require_open()
@@ -333,6 +332,12 @@ class Event(InContext):
         """The aclrtEvent, for calls this object does not wrap."""
         self._require_open()
         return _lib.pointer(self._address)
+
+    @property
+    def address(self) -> int:
+        """The handle as a number."""
+        self._require_open()
+        return self._address
 
     @property
     def done(self) -> bool:

@@ -9,7 +9,7 @@ from importlib import import_module
 from pathlib import Path
 
 HERE = Path(__file__).parent
-NOT_MEASUREMENTS = {"__init__", "__main__", "claims", "eager", "networks"}
+NOT_MEASUREMENTS = {"__init__", "__main__", "claims", "eager", "networks", "objects"}
 
 
 def names() -> list[str]:

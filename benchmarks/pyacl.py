@@ -1,4 +1,5 @@
 """What the Python module `acl` adds to a call: against raw METH_FASTCALL functions and np.empty.
+And what the objects of ascendrt add to `acl` (benchmarks/objects.py).
 
 All rivals run in one process, their rounds alternate, the best round of each counts (the machine
 that measures is shared: a slower round tells of the neighbours). Must never compare two runs.
@@ -20,6 +21,7 @@ from typing import Any
 
 ROUNDS = 15
 CALLS = 20_000
+REQUESTS = 1_000
 RECORDS = 1_000_000
 SIZES = {"4k": 4096, "64k": 64 << 10, "1m": 1 << 20}
 
@@ -37,6 +39,7 @@ def measure() -> dict[str, object]:
     acl.rt.set_device(0)
     stream, event = acl.rt.create_stream()[0], acl.rt.create_event()[0]
     best = _alternate(_timers(acl, rivals, stream, event))
+    added = _objects(acl, stream, event)
     library = next(p for p in _backend.load().libraries if p.endswith("libascendcl.so"))
     handoff_ns = min(rivals.handoff(library, event, stream, CALLS) for _ in range(ROUNDS))
     ratios = {
@@ -53,7 +56,7 @@ def measure() -> dict[str, object]:
     alloc = {f"alloc_{s}_ratio": best[f"alloc_{s}_ns"] / best[f"empty_{s}_ns"] for s in SIZES}
     noop_ns = best["raw_handle_to_pair_ns"]
     return {
-        **best, **ratios, "call_ratio": call_ratio,
+        **best, **ratios, **added, "call_ratio": call_ratio,
         **alloc, "alloc_ratio": max(alloc.values()),
         "handoff_ns": handoff_ns,
         "record_synchronize_bar_ns": 8 * noop_ns + handoff_ns,
@@ -89,12 +92,29 @@ def _timers(acl: Any, rivals: ModuleType, stream: int, event: int) -> dict[str, 
     return timers
 
 
-def _alternate(timers: dict[str, Timer]) -> dict[str, float]:
+def _objects(acl: Any, stream: int, event: int) -> dict[str, object]:
+    """Figures of the object layer, beside those of the calls it is made of."""
+    from benchmarks import objects
+
+    timers, rival = objects.memory_timers()
+    best = _alternate(timers | objects.submit_timers(acl, stream, event))
+    best |= _alternate(objects.pipeline_timers(acl), REQUESTS)
+    return {
+        **best,
+        "object_memory_rival": rival,
+        "object_memory_share": objects.memory_share(best),
+        "object_record_ratio": best["object_record_ns"] / best["object_record_acl_ns"],
+        "pipeline_added_us": (best["pipeline_ns"] - best["pipeline_by_hand_ns"]) / 1000,
+    }
+
+
+def _alternate(timers: dict[str, Timer], calls: int = 0) -> dict[str, float]:
     """Time each in turn, round after round; the best round counts."""
     best: dict[str, float] = {}
+    calls = calls or CALLS
     for _ in range(ROUNDS):
         for key, timer in timers.items():
-            elapsed_ns = timer.timeit(CALLS) / CALLS * 1e9
+            elapsed_ns = timer.timeit(calls) / calls * 1e9
             best[key] = min(elapsed_ns, best.get(key, elapsed_ns))
     return best
 

@@ -10,11 +10,12 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "binding.h"
 #include "gen/all.h"
 
-enum { kMostArguments = 6 };
+enum { kMostArguments = 8 };
 
 /* Reads all arguments as addresses, handles, sizes or small numbers; 0 with TypeError or
  * OverflowError set when that cannot be. */
@@ -64,10 +65,90 @@ ART_STATUS(memcpy_async, 6,
                             (aclrtStream)v[5]))
 ART_STATUS(memset_async, 5,
            aclrtMemsetAsync((void*)v[0], v[1], (int32_t)v[2], v[3], (aclrtStream)v[4]))
-ART_STATUS(model_execute_async, 4,
-           aclmdlExecuteAsync((uint32_t)v[0], (const aclmdlDataset*)v[1], (aclmdlDataset*)v[2],
-                              (aclrtStream)v[3]))
 ART_STATUS(graph_execute_async, 2, aclmdlRIExecuteAsync((aclmdlRI)v[0], (aclrtStream)v[1]))
+
+/* One copy of a run; the layout is that of ascendrt/_slot.py. */
+struct art_copy {
+  uint64_t target, room, source, size;
+};
+
+static aclError copy_all(const char* copies, Py_ssize_t bytes, aclrtMemcpyKind kind,
+                         aclrtStream stream) {
+  aclError status = 0;
+  for (Py_ssize_t at = 0; status == 0 && at + (Py_ssize_t)sizeof(struct art_copy) <= bytes;
+       at += (Py_ssize_t)sizeof(struct art_copy)) {
+    struct art_copy copy;
+    memcpy(&copy, copies + at, sizeof copy);
+    status = aclrtMemcpyAsync((void*)(uintptr_t)copy.target, copy.room,
+                              (const void*)(uintptr_t)copy.source, copy.size, kind, stream);
+  }
+  return status;
+}
+
+/* A run of a model in a stream. */
+struct art_run {
+  uint32_t model;
+  const aclmdlDataset* feed;
+  aclmdlDataset* fetch;
+  aclrtStream stream;
+  aclrtEvent before, turn; /* what the first copy and the execution wait for; may be null */
+  aclrtEvent computed, over;
+  const char *ins, *outs;
+  Py_ssize_t ins_size, outs_size;
+};
+
+enum art_step { kWait = 1, kCopy, kExecute, kRecord };
+
+/* 0, or the step that failed; its status is in *status. */
+static int queue_run(const struct art_run* run, aclError* status) {
+  const aclrtStream stream = run->stream;
+#define ART_STEP(step, call) \
+  if ((*status = (call)) != 0) return (step)
+  if (run->before != NULL) ART_STEP(kWait, aclrtStreamWaitEvent(stream, run->before));
+  ART_STEP(kCopy, copy_all(run->ins, run->ins_size, ACL_MEMCPY_HOST_TO_DEVICE, stream));
+  if (run->turn != NULL) ART_STEP(kWait, aclrtStreamWaitEvent(stream, run->turn));
+  ART_STEP(kExecute, aclmdlExecuteAsync(run->model, run->feed, run->fetch, stream));
+  ART_STEP(kRecord, aclrtRecordEvent(run->computed, stream));
+  ART_STEP(kCopy, copy_all(run->outs, run->outs_size, ACL_MEMCPY_DEVICE_TO_HOST, stream));
+  ART_STEP(kRecord, aclrtRecordEvent(run->over, stream));
+#undef ART_STEP
+  return 0;
+}
+
+/* Everything of a run in one call: the parts of it reach the device together. */
+static PyObject* fast_queue_run(PyObject* self, PyObject* const* argv, Py_ssize_t argc) {
+  enum { kNumbers = 8 };
+  uintptr_t v[kMostArguments];
+  char *ins = NULL, *outs = NULL;
+  Py_ssize_t ins_size = 0, outs_size = 0;
+  (void)self;
+  if (argc != kNumbers + 2) {
+    PyErr_Format(PyExc_TypeError, "takes %d arguments, got %zd", kNumbers + 2, argc);
+    return NULL;
+  }
+  if (!read_all(argv, kNumbers, kNumbers, v)) return NULL;
+  if (PyBytes_AsStringAndSize(argv[kNumbers], &ins, &ins_size) != 0) return NULL;
+  if (PyBytes_AsStringAndSize(argv[kNumbers + 1], &outs, &outs_size) != 0) return NULL;
+  const struct art_run run = {
+      .model = (uint32_t)v[0],
+      .feed = (const aclmdlDataset*)v[1],
+      .fetch = (aclmdlDataset*)v[2],
+      .stream = (aclrtStream)v[3],
+      .before = (aclrtEvent)v[4],
+      .turn = (aclrtEvent)v[5],
+      .computed = (aclrtEvent)v[6],
+      .over = (aclrtEvent)v[7],
+      .ins = ins,
+      .outs = outs,
+      .ins_size = ins_size,
+      .outs_size = outs_size,
+  };
+  aclError status = 0;
+  PyThreadState* thread = PyEval_SaveThread();
+  const int step = queue_run(&run, &status);
+  PyEval_RestoreThread(thread);
+  return PyLong_FromLongLong(((long long)step << 32) | (uint32_t)status);
+}
 
 /* Calls that neither wait nor lead to a function of Python. */
 ART_ENTER(malloc, 2)
@@ -112,8 +193,10 @@ static PyMethodDef methods[] = {
             "memcpy_async(dst, room, src, size, kind, stream, /)\n--\n\naclrtMemcpyAsync"),
     ART_ROW(memset_async,
             "memset_async(address, room, byte, size, stream, /)\n--\n\naclrtMemsetAsync"),
-    ART_ROW(model_execute_async,
-            "model_execute_async(model, inputs, outputs, stream, /)\n--\n\naclmdlExecuteAsync"),
+    ART_ROW(
+        queue_run,
+        "queue_run(model, feed, fetch, stream, before, turn, computed, over, ins, outs, /)\n--\n\n"
+        "A run with its copies; gives 0 or step << 32 | code"),
     ART_ROW(graph_execute_async,
             "graph_execute_async(graph, stream, /)\n--\n\naclmdlRIExecuteAsync"),
     ART_ROW(set_context, "set_context(context, /)\n--\n\naclrtSetCurrentContext"),

@@ -267,21 +267,23 @@ class DynamicBatcher(Generic[Request, Answer]):
         return self.gears[index] if index < len(self.gears) else size
 
     def _run_batch(self, batch: list[_Entry[Request, Answer]]) -> None:
-        outcome = "failed"
+        answers: Sequence[Answer] = ()
+        error: BaseException | None = None
         try:
             answers = self._run([entry.request for entry in batch])
             if len(answers) != len(batch):
                 raise ValueError(f"{len(batch)} requests got {len(answers)} answers")
-            for entry, answer in zip(batch, answers, strict=True):
-                entry.set_result(answer)
-            outcome = "answered"
-        except BaseException as error:
+        except BaseException as raised:
+            error = raised
+        with self._changed:  # who has an answer finds it counted
+            self._counts["running"] -= len(batch)
+            self._counts["answered" if error is None else "failed"] += len(batch)
+        if error is not None:
             for entry in batch:
                 entry.set_exception(error)
-        finally:
-            with self._changed:
-                self._counts["running"] -= len(batch)
-                self._counts[outcome] += len(batch)
+            return
+        for entry, answer in zip(batch, answers, strict=True):
+            entry.set_result(answer)
 
 
 def _quantile(ordered: Sequence[int], share: float) -> int:

@@ -1,12 +1,13 @@
 """A pipeline: while one request is computed, the next goes in and the one before comes out.
 
-Owns: three streams and the order between them. Must never let a request touch memory that another
-one still uses: each has a slot of the model to itself from its first copy to its last, and the
-events of the slot keep the three streams in step (ascendrt/model.py, Note [Slots]).
+Owns: how many requests are under way. Must never let a request touch memory that another one still
+uses: each has a slot of the model, with a stream, to itself from its first copy to its last, and
+the executions wait for each other by events (ascendrt/model.py, Note [Slots]).
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
@@ -15,9 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from ascendrt.clocks import Clock, clock
 from ascendrt.model import Model, Run
-from ascendrt.stream import Stream
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -31,48 +30,36 @@ class Pipeline:
     `depth` requests are under way at once: 2 hide the copies behind computing or the other way
     round, 3 keep all three parts busy. Results come in the order of the requests.
 
-    The model must be of the calling thread's context and stay open as long as the pipeline. Raises:
-    ValueError for a depth below 1.
+    The model must stay open as long as the pipeline. Raises: ValueError for a depth below 1.
     """
 
-    def __init__(self, model: Model, *, depth: int = 3, clock: Clock | None = None) -> None:
+    def __init__(self, model: Model, *, depth: int = 3) -> None:
         if depth < 1:
             raise ValueError(f"depth is {depth}; at least 1 request must be under way")
         self._model = model
         self._depth = depth
-        self._turn = (clock or _the_clock()).condition()
         self._under_way: deque[Run] = deque()
-        self._submitting = False
         self._closed = False
-        self._streams: list[Stream] = []
-        try:
-            with model.scope:
-                self._streams += [Stream(), Stream(), Stream()]
-        except BaseException:
-            self.close()
-            raise
 
     def submit(self, inputs: Inputs) -> Run:
         """Put a request in; waits while `depth` others are under way.
 
         The inputs may be changed when this returns. Take the results with `result()` or `await`.
+        Several threads may submit; the requests of each keep their order.
+
         Raises: as Model.run_async; ValueError when the pipeline is closed.
         """
-        with self._turn:
-            self._turn.wait_for(lambda: not self._submitting)
-            self._submitting = True
-        try:
-            if self._closed:
-                raise ValueError("this Pipeline is closed")
-            while len(self._under_way) >= self._depth:
-                self._under_way.popleft().collect()
-            run = self._model.run_staged(inputs, *self._streams)
-            self._under_way.append(run)
-            return run
-        finally:
-            with self._turn:
-                self._submitting = False
-                self._turn.notify()
+        if self._closed:
+            raise ValueError("this Pipeline is closed")
+        while len(self._under_way) >= self._depth:
+            self._collect_oldest()
+        run = self._model.run_async(inputs)
+        self._under_way.append(run)
+        return run
+
+    def _collect_oldest(self) -> None:
+        with contextlib.suppress(IndexError):  # another thread took it
+            self._under_way.popleft().collect()
 
     def map(self, requests: Iterable[Inputs]) -> Iterator[list[np.ndarray[Any, Any]]]:
         """Run many requests; yields their results in order, at most `depth` behind the requests."""
@@ -88,9 +75,7 @@ class Pipeline:
         """Wait for what is under way and end; results can be taken afterwards as well."""
         self._closed = True
         while self._under_way:
-            self._under_way.popleft().collect()
-        for stream in self._streams:
-            stream.close()
+            self._collect_oldest()
 
     def __enter__(self) -> Self:
         return self
@@ -102,7 +87,3 @@ class Pipeline:
         trace: TracebackType | None,
     ) -> None:
         self.close()
-
-
-def _the_clock() -> Clock:
-    return clock()

@@ -1,42 +1,17 @@
-"""What the tests of serving share: small models, and simulations in processes of their own."""
+"""Fixtures of the tests of serving."""
 
 from __future__ import annotations
 
-import json
 import os
 import secrets
-import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 os.environ.setdefault("ASCENDRT_MACHINE", "private")
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).resolve().parents[2])]
 
 import pytest  # noqa: E402
-
-WIDTH = 16
-SIMULATIONS = Path(__file__).with_name("simulations.py")
-
-
-def affine(folder: Path, name: str, batch: int, factor: float) -> Path:
-    """Make a model y = x * factor + 1 on rows of WIDTH numbers."""
-    import numpy as np
-    from onnx import TensorProto, helper, numpy_helper
-
-    from benchmarks import modelled
-
-    ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [batch, WIDTH]) for n in "xy"]
-    nodes = [
-        helper.make_node("Mul", ["x", "f"], ["m"], name=f"{name}_mul"),
-        helper.make_node("Add", ["m", "one"], ["y"], name=f"{name}_add"),
-    ]
-    numbers = {"f": factor, "one": 1.0}
-    constants = [numpy_helper.from_array(np.float32(v).reshape(1), k) for k, v in numbers.items()]
-    graph = helper.make_graph(nodes, name, ends[:1], ends[1:], constants)
-    return modelled.convert(
-        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), folder, name
-    )
+from servingkit import affine  # noqa: E402
 
 
 @pytest.fixture(scope="session")
@@ -55,21 +30,3 @@ def seed() -> int:
     drawn = int(os.environ.get("SERVING_SEED", secrets.randbelow(1 << 32)))
     print(f"SERVING_SEED={drawn}")
     return drawn
-
-
-def simulate(name: str, *words: object, timing: dict[str, float], **variables: str) -> Any:
-    """Run a simulation of simulations.py in virtual time; returns what it reports."""
-    from benchmarks import modelled
-
-    environ = {
-        "ASCENDRT_BACKEND": "emu",
-        "ASCENDRT_CLOCK": "virtual",
-        "ASCENDRT_MACHINE": "private",
-        "ASCENDRT_TIMING": modelled.settings(modelled.NOTHING | timing),
-    }
-    done = subprocess.run(
-        [sys.executable, str(SIMULATIONS), name, *map(str, words)], env=os.environ | environ
-        | variables, capture_output=True, text=True, timeout=280, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, f"{words}\n{done.stdout}\n{done.stderr}"
-    return json.loads(done.stdout.splitlines()[-1])

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import WIDTH
+from servingkit import WIDTH
 
 import ascendrt
 from ascendrt.serving import DynamicBatcher, QueueFullError
@@ -193,9 +193,10 @@ def test_several_workers_share_the_queue(seed: int) -> None:
 
 
 def test_gears_bound_the_batch_and_count_what_is_padded() -> None:
-    with DynamicBatcher(
-        lambda batch: batch, gears=(8, 1, 4), max_batch=100, max_delay_ms=10_000
-    ) as batcher:
+    def run(batch: list[int]) -> list[int]:
+        return batch
+
+    with DynamicBatcher(run, gears=(8, 1, 4), max_batch=100, max_delay_ms=10_000) as batcher:
         assert batcher.max_batch == 8
         assert [batcher.gear_for(size) for size in (1, 2, 4, 5, 8)] == [1, 4, 4, 8, 8]
         futures = [batcher.submit(number) for number in range(8)]

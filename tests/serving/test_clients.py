@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import WIDTH
+from servingkit import WIDTH
 
 import ascendrt
 from ascendrt.serving import DynamicBatcher

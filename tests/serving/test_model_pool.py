@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import WIDTH
+from servingkit import WIDTH
 
 import ascendrt
 from ascendrt.serving import ModelPool, UnknownModelError

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import WIDTH, simulate
+from servingkit import WIDTH, simulate
 
 import ascendrt
 from ascendrt.serving import Pipeline
@@ -102,3 +102,35 @@ def test_copies_and_computing_overlap(models: Path) -> None:
     assert figures["one_by_one_ms"] == pytest.approx(900, rel=0.01)
     assert figures["piped_ms"] == pytest.approx(320, rel=0.01)
     assert figures["double_ms"] <= 0.67 * figures["one_by_one_ms"]
+
+
+def test_a_failure_is_told_by_the_run_that_failed(model: ascendrt.Model) -> None:
+    go = threading.Event()
+    with ascendrt.Stream() as stream:
+        stream.call(lambda: go.wait(30))
+        runs = [model.run_async([row], stream) for row in rows(3)]
+        broken = model._slots[1].feed.memory(0)
+        broken.close()  # the copy to it has not run yet
+        go.set()
+        with pytest.raises(ascendrt.AclError, match="aclrtSynchronizeStream") as caught:
+            runs[1].result()
+        with pytest.raises(ascendrt.AclError) as again:
+            runs[1].result()
+        assert again.value is caught.value
+        assert [float(runs[n].result()[0][0, 0]) for n in (0, 2)] == [1, 7]
+        stream.synchronize()
+
+
+def test_a_run_has_its_place_in_the_clients_stream(model: ascendrt.Model) -> None:
+    order: list[str] = []
+    go = threading.Event()
+    with ascendrt.Stream() as stream:
+        stream.call(lambda: go.wait(30))
+        stream.call(lambda: order.append("before"))
+        run = model.run_async(rows(1), stream)
+        stream.call(lambda: order.append(f"after, done={run.done}"))
+        assert not run.done
+        go.set()
+        stream.synchronize()
+        assert order == ["before", "after, done=True"]
+        assert run.result()[0][0, 0] == 1

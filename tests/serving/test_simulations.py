@@ -6,7 +6,7 @@ A batch of b takes t(b) = 4 ms + 0.5 ms b on the emulated device.
 from __future__ import annotations
 
 import pytest
-from conftest import simulate
+from servingkit import simulate
 
 REQUESTS = 100_000
 UNIT = 1000  # bytes, as in simulations.py
