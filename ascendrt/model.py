@@ -219,9 +219,10 @@ class Model(Owned):
         if not self.has_gears:
             return Plan(inputs, None, self._fixed_outputs)
         gear = self.gears.choose(self.inputs, [array.shape for array in inputs])
-        return Plan(inputs, gear, self._result_shapes(gear))
+        return Plan(inputs, gear, self.result_shapes(gear))
 
-    def _result_shapes(self, gear: Gear) -> list[tuple[int, ...]]:
+    def result_shapes(self, gear: Gear) -> list[tuple[int, ...]]:
+        """Return the shapes of the results that a run in a gear has."""
         shapes = self._gear_shapes(gear.value)
         if gear.rows is None:
             return shapes

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ascendrt.model import Model
+from ascendrt.tensors import Gear
 
 Array = np.ndarray[Any, Any]
 Row = npt.ArrayLike | Sequence[npt.ArrayLike]
@@ -23,7 +24,7 @@ class ModelRows:
     def __init__(self, model: Model) -> None:
         self._model = model
         sizes = {spec.shape[:1] for spec in (*model.inputs, *model.outputs)}
-        if model.gears.batches and sizes == {(-1,)}:
+        if self._follows_batch(model):
             self.gears = model.gears.batches
             self._fixed = 0
         elif len(sizes) == 1 and (batch := next(iter(sizes), ())) and batch[0] > 0:
@@ -35,6 +36,14 @@ class ModelRows:
                 f"this one has inputs {[spec.shape for spec in model.inputs]} and outputs "
                 f"{[spec.shape for spec in model.outputs]}"
             )
+
+    @staticmethod
+    def _follows_batch(model: Model) -> bool:
+        """True for a model of several batches whose inputs and results begin with it."""
+        if not model.gears.batches or any(spec.shape[:1] != (-1,) for spec in model.inputs):
+            return False
+        least = model.gears.batches[0]
+        return all(shape[:1] == (least,) for shape in model.result_shapes(Gear((least,), least)))
 
     def run(self, rows: list[Row]) -> list[list[Array]]:
         """Return the outputs of each row."""

@@ -11,15 +11,17 @@ os.environ.setdefault("ASCENDRT_MACHINE", "private")
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).resolve().parents[2])]
 
 import pytest  # noqa: E402
-from servingkit import affine  # noqa: E402
+from servingkit import WIDTH, affine  # noqa: E402
 
 
 @pytest.fixture(scope="session")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with batch8.om (x * 3 + 1), one.om (the same, batch 1) and one_v2.om (x * 5 + 1)."""
+    """A folder of models x * 3 + 1: batch8.om, one.om, gears.om; one_v2.om is x * 5 + 1."""
     folder = tmp_path_factory.mktemp("models")
     affine(folder, "batch8", 8, 3)
     affine(folder, "one", 1, 3)
+    gears = (f"--input-shape=x:-1,{WIDTH}", "--dynamic-batch-size=1,2,4,8")
+    affine(folder, "gears", "n", 3, gears)
     affine(folder, "one_v2", 1, 5)
     return folder
 

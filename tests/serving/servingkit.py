@@ -13,12 +13,13 @@ WIDTH = 16
 SIMULATIONS = Path(__file__).with_name("simulations.py")
 
 
-def affine(folder: Path, name: str, batch: int, factor: float) -> Path:
+def affine(
+    folder: Path, name: str, batch: int | str, factor: float, options: tuple[str, ...] = ()
+) -> Path:
     """Make a model y = x * factor + 1 on rows of WIDTH numbers."""
     import numpy as np
+    import onnx
     from onnx import TensorProto, helper, numpy_helper
-
-    from benchmarks import modelled
 
     ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [batch, WIDTH]) for n in "xy"]
     nodes = [
@@ -28,9 +29,11 @@ def affine(folder: Path, name: str, batch: int, factor: float) -> Path:
     numbers = {"f": factor, "one": 1.0}
     constants = [numpy_helper.from_array(np.float32(v).reshape(1), k) for k, v in numbers.items()]
     graph = helper.make_graph(nodes, name, ends[:1], ends[1:], constants)
-    return modelled.convert(
-        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), folder, name
-    )
+    source, target = folder / f"{name}.onnx", folder / f"{name}.om"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), source)
+    command = [sys.executable, "-m", "ascendrt", "om", "convert", str(source), "-o", str(target)]
+    subprocess.run([*command, *options], check=True, timeout=60, stdout=subprocess.DEVNULL)
+    return target
 
 
 def simulate(name: str, *words: object, timing: dict[str, float], **variables: str) -> Any:

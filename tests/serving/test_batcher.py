@@ -223,3 +223,38 @@ def test_rows_of_a_model_keep_apart(models: Path) -> None:
             batcher.submit(rows[0].astype(np.float64))
         with pytest.raises(ValueError, match=r"\(16,\)"):
             batcher.submit(rows[:2])
+
+
+def test_a_model_of_several_batches_runs_in_the_gear_that_fits(models: Path) -> None:
+    rows = np.random.default_rng(6).random((30, WIDTH), np.float32)
+    with ascendrt.Device(0), ascendrt.Model(models / "gears.om") as model:
+        assert model.gears.batches == (1, 2, 4, 8)
+        for count in (1, 3, 4, 5, 8):
+            batch = rows[:count]
+            (at_once,) = model(batch)
+            np.testing.assert_array_equal(at_once, batch * 3 + 1)
+            (later,) = model.run_async([batch]).result()
+            np.testing.assert_array_equal(later, batch * 3 + 1)
+        with pytest.raises(ValueError, match=r"batch of 9 .* compiled for \[1, 2, 4, 8\]"):
+            model(rows[:9])
+        with DynamicBatcher.of_model(model, max_delay_ms=10_000) as batcher:
+            assert batcher.max_batch == 8
+            futures = [batcher.submit(row) for row in rows]
+            batcher.close()
+            for row, future in zip(rows, futures, strict=True):
+                np.testing.assert_array_equal(future.result()[0], row * 3 + 1)
+            assert batcher.metrics().padded == sum(
+                count * (batcher.gear_for(size) - size)
+                for size, count in batcher.metrics().sizes.items()
+            )
+
+
+def test_a_fixed_batch_of_one_is_a_batch(models: Path) -> None:
+    row = np.ones(WIDTH, np.float32)
+    with (
+        ascendrt.Device(0),
+        ascendrt.Model(models / "one.om") as model,
+        DynamicBatcher.of_model(model) as batcher,
+    ):
+        assert batcher.max_batch == 1
+        np.testing.assert_array_equal(batcher(row)[0], row * 3 + 1)
