@@ -1,6 +1,8 @@
-// Entries: exception callbacks and what they can ask. Must never: hold state of its own.
+// Entries: exception callbacks and what they can ask, numbers of tasks. Must never: hold state of
+// its own.
 #include "abi/boundary.hpp"
 #include "core/exception_info.hpp"
+#include "core/scheduler.hpp"
 #include "gen/prototypes.h"
 
 using namespace ascendrt;       // NOLINT(google-build-using-namespace)
@@ -64,6 +66,13 @@ uint32_t art_emu_aclrtGetDeviceIdFromExceptionInfo(const aclrtExceptionInfo* inf
 
 uint32_t art_emu_aclrtGetErrorCodeFromExceptionInfo(const aclrtExceptionInfo* info) {
   return field<ApiId::aclrtGetErrorCodeFromExceptionInfo>(info, &rtExceptionInfo::retcode);
+}
+
+aclError art_emu_aclrtGetThreadLastTaskId(uint32_t* taskId) {
+  return call<ApiId::aclrtGetThreadLastTaskId>([&] {
+    check_not_null(taskId, "taskId");
+    *taskId = core::t_last_task;
+  });
 }
 
 }  // extern "C"

@@ -53,6 +53,13 @@ const char* level_name(aclLogLevel level) {
   }
 }
 
+// Takes what there is; null when there is nothing.
+const char* take_message(core::ThreadState& thread) {
+  thread.message_taken = std::move(thread.message);
+  thread.message.clear();
+  return thread.message_taken.empty() ? nullptr : thread.message_taken.c_str();
+}
+
 }  // namespace
 }  // namespace ascendrt::abi
 
@@ -135,6 +142,7 @@ const char* art_emu_aclrtGetSocName(void) {
 // that failure is reported in front of what is there. src: rules S1 of aclGetRecentErrMsg.
 const char* art_emu_aclGetRecentErrMsg(void) {
   core::ThreadState& thread = core::thread_state();
+  if (core::forked_child()) return take_message(thread);  // its own refusal says nothing new
   base::Ref<core::Context> context;
   call<ApiId::aclGetRecentErrMsg>([&] { context = core::current_context_or_null(); });
   try {
@@ -146,12 +154,10 @@ const char* art_emu_aclGetRecentErrMsg(void) {
       thread.message_taken = thread.message;
       return thread.message_taken.c_str();
     }
-    thread.message_taken = std::move(thread.message);
-    thread.message.clear();
   } catch (...) {  // no memory for a copy of the text
     return nullptr;
   }
-  return thread.message_taken.empty() ? nullptr : thread.message_taken.c_str();
+  return take_message(thread);
 }
 
 aclError art_emu_aclrtGetLastError(aclrtLastErrLevel level) {

@@ -59,11 +59,6 @@ uint32_t limit_of(const core::Stream& stream, size_t type) {
   return limit == core::kAllCores ? limit_of(stream.context().device(), type) : limit;
 }
 
-// The stream whose limits this thread uses; dead streams have none.
-base::Ref<core::Stream> limits_stream() {
-  return base::handles().get<core::Stream>(core::thread_state().limits_stream);
-}
-
 void set_op_timeout(uint64_t asked, uint64_t unit_us) {
   const uint64_t asked_us = asked > UINT64_MAX / unit_us ? UINT64_MAX - 1 : asked * unit_us;
   core::Settings& settings = core::settings();
@@ -71,11 +66,7 @@ void set_op_timeout(uint64_t asked, uint64_t unit_us) {
   settings.op_timeout_given = true;
 }
 
-uint64_t op_timeout_us() {
-  const core::Settings& settings = core::settings();
-  if (settings.op_timeout_given) return settings.op_timeout_us;
-  return static_cast<uint64_t>(core::runtime().soc().op_timeout_s) * kMicrosPerSecond;
-}
+uint64_t op_timeout_us() { return core::op_timeout_us(core::runtime().soc()); }
 
 // --- sizes of device resources -----------------------------------------------------------------
 
@@ -201,7 +192,7 @@ aclError art_emu_aclrtGetResInCurrentThread(aclrtDevResLimitType type, uint32_t*
   return call<ApiId::aclrtGetResInCurrentThread>([&] {
     const size_t kind = check_type(type);
     check_given(value, "value");
-    const auto stream = limits_stream();
+    const auto stream = core::limits_stream();
     *value = stream ? limit_of(*stream, kind) : limit_of(core::current_context()->device(), kind);
   });
 }

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <string>
 
-#include "abi/boundary.hpp"
+#include "abi/checks.hpp"
 #include "core/chip.hpp"
 #include "core/context.hpp"
 #include "core/device.hpp"
@@ -251,6 +251,7 @@ aclError art_emu_aclrtGetMemUsageInfo(int32_t deviceId, aclrtMemUsageInfo* memUs
     check_not_null(memUsageInfo, "memUsageInfo");
     check_not_null(outputNum, "outputNum");
     check_positive(inputNum, "inputNum");
+    require_chip(~uint32_t{core::k950});
     const auto all = memory::usage_by_owner(core::runtime().device(deviceId).index());
     *outputNum = std::min(inputNum, all.size());
     for (size_t i = 0; i < *outputNum; ++i) {

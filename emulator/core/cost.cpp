@@ -173,6 +173,25 @@ double CostModel::copy_us(Engine engine, const Load& load) const {
                                          : row_.d2h_latency_us + us_of(bytes, row_.d2h_gbps);
 }
 
+namespace {
+
+// The most cores a kernel may take: those of its engine, or fewer by a core limit.
+uint32_t most_cores(uint32_t all, const Load& load) {
+  return std::min(all, std::max(1U, load.most_cores));
+}
+
+double rounds(uint32_t blocks, uint32_t cores) {
+  return static_cast<double>((uint64_t{blocks} + cores - 1) / cores);
+}
+
+}  // namespace
+
+// How many times longer a kernel of so many blocks takes by its core limit.
+double CostModel::waves(Engine engine, const Load& load, uint32_t blocks) const {
+  const uint32_t all = capacity(engine_for(engine));
+  return blocks == 0 ? 1 : rounds(blocks, most_cores(all, load)) / rounds(blocks, all);
+}
+
 // The roofline. A kernel of unknown shape takes so many cores that each has kernel.block_us of
 // work; one with more blocks than cores runs in waves.
 double CostModel::kernel_us(Engine engine, const Load& load, uint32_t& cores) const {
@@ -187,17 +206,17 @@ double CostModel::kernel_us(Engine engine, const Load& load, uint32_t& cores) co
   const double memory_us =
       us_of(static_cast<double>(load.bytes), row_.memory_gbps * row_.memory_efficiency);
   const uint32_t blocks = load.cores > 0 ? load.cores : cores;
+  const uint32_t most = most_cores(all, load);
   double compute_us = whole_us;
   if (blocks > 0) {
-    cores = std::min(blocks, all);
-    const uint32_t waves = (blocks + all - 1) / all;
-    compute_us = whole_us * all * waves / blocks;
+    cores = std::min(blocks, most);
+    compute_us = whole_us * all * rounds(blocks, most) / blocks;
   } else {
     const double wanted =
         row_.kernel_block_us > 0
             ? std::ceil(std::max(whole_us, memory_us) * all / row_.kernel_block_us)
             : all;
-    cores = static_cast<uint32_t>(std::clamp(wanted, 1.0, static_cast<double>(all)));
+    cores = static_cast<uint32_t>(std::clamp(wanted, 1.0, static_cast<double>(most)));
     compute_us = whole_us * all / cores;
   }
   return std::max(compute_us, memory_us) + row_.kernel_floor_us;
@@ -225,8 +244,15 @@ Timing CostModel::timing_of(Engine engine, const char* name, const Load& load) c
     default:
       us = copy_us(engine, load);
   }
-  if (own != nullptr && own->us) us = *own->us;
+  if (own != nullptr && own->us) {
+    us = *own->us * waves(engine, load, own->cores > 0 ? own->cores : load.cores);
+  }
   timing.duration_ns = to_ns(us);
+  const bool kernel = engine == Engine::kCube || engine == Engine::kVector;
+  if (kernel && us > static_cast<double>(load.limit_us)) {
+    timing.duration_ns = to_ns(static_cast<double>(load.limit_us));
+    timing.cut = true;
+  }
   return timing;
 }
 

@@ -45,6 +45,7 @@ class CostModel {
   void set_operator(const std::string& key, const std::string& value);
   const Operator* find(const char* name) const;
   double kernel_us(Engine engine, const Load& load, uint32_t& cores) const;
+  double waves(Engine engine, const Load& load, uint32_t blocks) const;
   double copy_us(Engine engine, const Load& load) const;
 
   const gen::Soc& soc_;

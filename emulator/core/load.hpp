@@ -13,9 +13,11 @@ struct Load {
   uint64_t bytes = 0;  // moved by a copy, or read and written by a kernel
   double flops = 0;    // of a kernel; of Rate::kVector: element operations
   Rate rate = Rate::kVector;
-  bool pageable = false;        // a copy from or to host memory that is not pinned
-  uint32_t cores = 0;           // blocks of a kernel; 0: as many as its work fills
-  const char* label = nullptr;  // name of the operator, for settings and traces; copied
+  bool pageable = false;             // a copy from or to host memory that is not pinned
+  uint32_t cores = 0;                // blocks of a kernel; 0: as many as its work fills
+  uint32_t most_cores = UINT32_MAX;  // that it may take, of the engine's
+  int64_t limit_us = INT64_MAX;      // a kernel that takes longer fails then
+  const char* label = nullptr;       // name of the operator, for settings and traces; copied
 };
 
 // Known once the executor is made, or when the environment does not ask for modelled time.

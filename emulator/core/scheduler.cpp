@@ -81,7 +81,7 @@ void Scheduler::issue_record(StreamState& stream, Task& task) {
 void Scheduler::count_in(StreamState& stream, Task& task) {
   const uint64_t number = stream.submitted.load(std::memory_order_relaxed) + 1;
   stream.submitted.store(number, std::memory_order_relaxed);
-  task.id = static_cast<uint32_t>(number);
+  task.id = t_last_task = static_cast<uint32_t>(number);
   if (task.kind == TaskKind::kWait) {
     ++task.gate->pending_waits;
     task.event->pending_waits.fetch_add(1, std::memory_order_relaxed);
@@ -119,6 +119,7 @@ bool Scheduler::record_now(StreamState& stream, EventState& event, int64_t now_n
   const uint64_t number = stream.submitted.load(std::memory_order_relaxed) + 1;
   stream.submitted.store(number, std::memory_order_relaxed);
   stream.finished.store(number, std::memory_order_release);
+  t_last_task = static_cast<uint32_t>(number);
   tell_waiters(stream);
   const uint64_t record = event.latest.load(std::memory_order_relaxed) + 1;
   event.last_stream = stream.serial;

@@ -21,6 +21,12 @@ uint64_t op_timeout_interval_us(const gen::Soc& soc) {
   return static_cast<uint64_t>(soc.op_timeout_max_s) * kMicrosPerSecond / kTimeoutIntervals;
 }
 
+uint64_t op_timeout_us(const gen::Soc& soc) {
+  const Settings& all = settings();
+  if (all.op_timeout_given) return all.op_timeout_us;
+  return static_cast<uint64_t>(soc.op_timeout_s) * kMicrosPerSecond;
+}
+
 uint64_t actual_op_timeout_us(const gen::Soc& soc, uint64_t asked_us) {
   const uint64_t interval = op_timeout_interval_us(soc);
   if (asked_us == 0) return interval * kTimeoutIntervals;

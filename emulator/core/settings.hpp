@@ -1,5 +1,5 @@
-// Settings of the process that are kept and answered: overflow mode, operator time limit, limits
-// of device resources. Must never: decide what a kernel does with them.
+// Settings of the process: overflow mode, operator time limit, limits of device resources.
+// Must never: decide what a kernel does with them.
 #pragma once
 
 #include <array>
@@ -27,6 +27,8 @@ Settings& settings();
 
 // Length of an interval in microseconds.
 uint64_t op_timeout_interval_us(const gen::Soc& soc);
+// The limit in force, in microseconds.
+uint64_t op_timeout_us(const gen::Soc& soc);
 // The limit that is in force after asking for one, in microseconds.
 uint64_t actual_op_timeout_us(const gen::Soc& soc, uint64_t asked_us);
 

@@ -1,6 +1,7 @@
 #include "core/stream.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -10,6 +11,8 @@
 #include "core/device.hpp"
 #include "core/executor.hpp"
 #include "core/model_instance.hpp"
+#include "core/settings.hpp"
+#include "core/thread_state.hpp"
 #include "gen/abi.h"
 
 namespace ascendrt::core {
@@ -116,6 +119,43 @@ base::Ref<Stream> Stream::create(const base::Ref<Context>& context, uint32_t pri
   return stream;
 }
 
+base::Ref<Stream> limits_stream() {
+  return base::handles().get<Stream>(thread_state().limits_stream);
+}
+
+namespace {
+
+// The load with the limits that hold for a kernel of the calling thread: those of the stream whose
+// limits it uses, else the device's. src: hicann/runtime docs aclrtUseStreamResInCurrentThread
+Load limited(const Load& load, Engine engine, const Device& device) {
+  Load made = load;
+  if (engine != Engine::kCube && engine != Engine::kVector) return made;
+  const size_t kind = engine == Engine::kCube ? 0 : 1;
+  if (const auto used = limits_stream()) {
+    made.most_cores = used->core_limits[kind].load(std::memory_order_relaxed);
+  }
+  if (made.most_cores == kAllCores) {
+    made.most_cores = device.core_limits[kind].load(std::memory_order_relaxed);
+  }
+  made.limit_us = static_cast<int64_t>(
+      std::min<uint64_t>(op_timeout_us(device.soc()), std::numeric_limits<int64_t>::max() / 1000));
+  return made;
+}
+
+// What is left of a kernel that takes longer than it may.
+TaskBody cut_body(Engine engine, const Load& load) {
+  const base::Code code =
+      engine == Engine::kCube ? ACL_ERROR_RT_AICORE_TIMEOUT : ACL_ERROR_RT_VECTOR_CORE_TIMEOUT;
+  return [code, limit_ms = load.limit_us / 1000]() -> base::Code {
+    base::fail(code, "the kernel takes longer than the time limit of operators, " +
+                         std::to_string(limit_ms) +
+                         " ms of the modelled clock; give it more with aclrtSetOpExecuteTimeOut, "
+                         "or look at ASCENDRT_TIMING");
+  };
+}
+
+}  // namespace
+
 void Stream::submit(Engine engine, const char* name, TaskBody body, const Load& load) {
   if (engine == Engine::kHost) {
     launch_host_function(*this, name, std::move(body));
@@ -125,7 +165,11 @@ void Stream::submit(Engine engine, const char* name, TaskBody body, const Load& 
   task.engine = engine;
   task.name = name;
   task.body = std::move(body);
-  if (time_is_modelled()) executor().model_time(task, load);
+  if (time_is_modelled()) {
+    const Load real = limited(load, engine, context().device());
+    executor().model_time(task, real);
+    if (task.timing.cut) task.body = cut_body(engine, real);
+  }
   enqueue(std::move(task));
 }
 

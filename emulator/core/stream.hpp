@@ -97,8 +97,8 @@ class Stream : public base::Object {
   std::atomic<uint32_t> custom_tag{0};
   std::atomic<uint32_t> cache_op_info{0};
   std::atomic<bool> announced{false};  // see state_callback.hpp
-  // Most cores of a kind for threads that use this stream's limits; UINT32_MAX: no limit of its
-  // own.
+  // Most cores of a kind for kernels of threads that use this stream's limits; UINT32_MAX: no limit
+  // of its own.
   std::array<std::atomic<uint32_t>, 2> core_limits{UINT32_MAX, UINT32_MAX};
 
   // What records the stream's tasks instead of running them: a capture, a model instance that the
@@ -157,6 +157,9 @@ Stream& peek_in_current_context(Stream* stream);
 // failure. timeout_ms as for Stream::synchronize; 507046 when it has passed. Streams that only the
 // device drives are skipped. Raises 107002, 107027.
 void synchronize_context(int64_t timeout_ms);
+
+// The stream whose core limits the calling thread uses; null when it uses none, or it is dead.
+base::Ref<Stream> limits_stream();
 
 // Free stream ids of a device.
 uint32_t available_streams(int32_t device);

@@ -74,6 +74,7 @@ struct Timing {
   int64_t duration_ns = 0;  // on its engine
   uint64_t order = 0;       // of submission, between tasks that are due at one moment
   uint32_t cores = 0;
+  bool cut = false;             // the kernel takes longer than it may
   const char* label = nullptr;  // name of the operator, lives as long as the process
 };
 

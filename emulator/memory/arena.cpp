@@ -327,8 +327,10 @@ std::string Arena::holders_text() {
   std::string text;
   if (reserved > 0) {
     const int64_t tenths = 1000 * (reserved - all.live_bytes) / reserved;
-    text +=
-        ", fragmentation " + std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " %";
+    text += "; of what this process holds, " +
+            size_text(static_cast<uint64_t>(std::max<int64_t>(reserved - all.live_bytes, 0))) +
+            " are reserved and not live (fragmentation " + std::to_string(tenths / 10) + "." +
+            std::to_string(tenths % 10) + " %)";
   }
   const auto blocks = largest(5);
   if (blocks.empty()) return text;

@@ -16,6 +16,7 @@
 #include "base/log.hpp"
 #include "gen/abi.h"
 #include "memory/os.hpp"
+#include "probe/faults.hpp"
 
 namespace ascendrt::memory {
 namespace {
@@ -91,7 +92,8 @@ LedgerFile open_private() {
 
 FileLock::FileLock(int file) : file_(file) {
   struct flock lock = ledger_lock(F_WRLCK, 0);
-  while (fcntl(file_, F_OFD_SETLKW, &lock) != 0) {
+  errno = ENOLCK;
+  while (probe::fails("memory.ledger") || fcntl(file_, F_OFD_SETLKW, &lock) != 0) {
     if (errno == EINTR) continue;
     base::fail(ACL_ERROR_RT_DRV_INTERNAL_ERROR,
                "cannot lock the capacity ledger: " + os::last_reason());

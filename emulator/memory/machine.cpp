@@ -19,6 +19,7 @@
 #include "memory/os.hpp"
 #include "memory/text.hpp"
 #include "memory/virtual.hpp"
+#include "probe/faults.hpp"
 
 namespace ascendrt::memory {
 namespace {
@@ -132,10 +133,13 @@ void Machine::charge(int32_t device, Pages kind, uint64_t bytes) {
   budget_.admit(bytes);
   Ledger& shared = ledger();
   const auto index = static_cast<uint32_t>(device);
-  if (shared.charge(index, kind, bytes, setup_.device_bytes)) return;
+  const auto fits = [&] {
+    return !probe::fails("memory.driver") && shared.charge(index, kind, bytes, setup_.device_bytes);
+  };
+  if (fits()) return;
   if (Arena* arena = arena_or_null(device)) arena->trim_pools();
   shared.ask_others(index);
-  if (shared.charge(index, kind, bytes, setup_.device_bytes)) return;
+  if (fits()) return;
   const uint64_t used = shared.used(index).total();
   base::fail(ACL_ERROR_RT_MEMORY_ALLOCATION,
              "device " + std::to_string(device) + " has no room for " + size_text(bytes) + ": " +

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 
 #include "base/error.hpp"
 #include "base/handle.hpp"
@@ -257,6 +258,7 @@ std::vector<UsageOf> usage_by_owner(int32_t device) {
     };
     all.push_back({kNames[kind], figure(held.bytes), figure(held.peak)});
   }
+  std::ranges::stable_sort(all, std::ranges::greater{}, &UsageOf::bytes);
   return all;
 }
 

@@ -135,7 +135,7 @@ Usage usage(int32_t device);
 // The part of it in huge or in normal pages; see Note [Page pools].
 Usage usage(int32_t device, Pages kind);
 
-// What one kind of user holds of the device in this process, and held at most.
+// What one kind of user holds of the device in this process, and held at most; largest first.
 struct UsageOf {
   const char* name;
   uint64_t bytes = 0;

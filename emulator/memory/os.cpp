@@ -17,6 +17,7 @@
 #include "base/error.hpp"
 #include "gen/abi.h"
 #include "memory/text.hpp"
+#include "probe/faults.hpp"
 
 namespace ascendrt::memory::os {
 namespace {
@@ -30,6 +31,13 @@ namespace {
 int protection(Access access) {
   if (access == Access::kNone) return PROT_NONE;
   return access == Access::kRead ? PROT_READ : PROT_READ | PROT_WRITE;
+}
+
+// A test lets this call fail, as the kernel would.
+bool fails() {
+  if (!probe::fails("memory.os")) return false;
+  errno = ENOMEM;
+  return true;
 }
 
 constexpr const char* kSmaller =
@@ -65,6 +73,7 @@ std::byte* reserve(uint64_t bytes, uint64_t alignment) {
   // The kernel chooses the place, so sanitizers and valgrind keep their own ranges; the surplus
   // that alignment needs is given back.
   const uint64_t mapped = bytes + alignment;
+  if (fails()) refuse("reserve an address range", bytes, kSmaller);
   void* raw = mmap(nullptr, mapped, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (raw == MAP_FAILED) refuse("reserve an address range", bytes, kSmaller);
   auto* start = static_cast<std::byte*>(raw);
@@ -85,6 +94,7 @@ std::byte* reserve_at(void* place, uint64_t bytes) {
 void unmap(void* start, uint64_t bytes) { munmap(start, bytes); }
 
 void* reserve_table(uint64_t bytes) {
+  if (fails()) refuse("reserve the block tables", bytes, kSmaller);
   void* table = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (table == MAP_FAILED) refuse("reserve the block tables", bytes, kSmaller);
@@ -98,6 +108,7 @@ int make_memory_file(const char* name, uint64_t bytes) {
     errno = EFBIG;
     refuse("make a memory file", bytes, "lift the limit of file sizes (ulimit -f)");
   }
+  if (fails()) refuse("make a memory file", bytes, kSmaller);
   const int file = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (file < 0) refuse("make a memory file", bytes, "memfd_create(2) is needed");
   if (ftruncate(file, static_cast<off_t>(bytes)) != 0) {
@@ -113,6 +124,7 @@ int make_memory_file(const char* name, uint64_t bytes) {
 }
 
 void map_file(int file, std::byte* at, uint64_t bytes) {
+  if (fails()) refuse("map device memory", bytes, kSmaller);
   void* mapped =
       mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, file, 0);
   if (mapped == MAP_FAILED) refuse("map device memory", bytes, kSmaller);
@@ -120,6 +132,7 @@ void map_file(int file, std::byte* at, uint64_t bytes) {
 }
 
 void map_file_part(int file, uint64_t offset, std::byte* at, uint64_t bytes, Access access) {
+  if (fails()) refuse("map physical memory", bytes, kSmaller);
   const uint64_t size = file_bytes(file);
   const uint64_t part = std::min(bytes, size - std::min(size, offset));
   const void* mapped = mmap(at, part, protection(access), MAP_SHARED | MAP_FIXED | MAP_NORESERVE,
@@ -230,7 +243,7 @@ bool huge_pages_allowed() {
 }
 
 bool commit(std::byte* start, uint64_t bytes) {
-  return mprotect(start, bytes, PROT_READ | PROT_WRITE) == 0;
+  return !fails() && mprotect(start, bytes, PROT_READ | PROT_WRITE) == 0;
 }
 
 void decommit(std::byte* start, uint64_t bytes) {

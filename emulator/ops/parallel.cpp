@@ -1,6 +1,9 @@
 // Owns: the helper threads of Workers. Must never: hold a lock while items run.
 #include "ops/parallel.hpp"
 
+#include <csignal>
+#include <system_error>
+
 namespace ascendrt::ops {
 
 void Workers::Job::work() {
@@ -28,9 +31,19 @@ Workers& Workers::serial() {
 }
 
 void Workers::start_helpers() {
-  while (helpers_.size() + 1 < static_cast<size_t>(threads_)) {
-    helpers_.emplace_back([this] { help(); });
+  if (helpers_.size() + 1 >= static_cast<size_t>(threads_)) return;
+  // Signals of the client go to its own threads.
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  try {
+    while (helpers_.size() + 1 < static_cast<size_t>(threads_)) {
+      helpers_.emplace_back([this] { help(); });
+    }
+  } catch (const std::system_error&) {  // NOLINT(bugprone-empty-catch): those that there are work
   }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 void Workers::run(int64_t count, Body body, void* ctx) {

@@ -454,11 +454,42 @@ def test_register_on_a_chip_without_it(chip: str) -> None:
 
 
 @pytest.mark.emulator
-def test_memory_usage_by_owner(device: int) -> None:
+@rule("S6.206")
+def test_memory_usage_arguments(device: int) -> None:
     info, count = ffi.new("aclrtMemUsageInfo[8]"), ffi.new("size_t *")
     assert acl.aclrtGetMemUsageInfo(0, NULL, 8, count) == 100000
     assert acl.aclrtGetMemUsageInfo(0, info, 8, NULL) == 100000
     assert acl.aclrtGetMemUsageInfo(0, info, 0, count) == 100000
+
+
+@rule("S6.207")
+def test_memory_usage_on_a_chip_without() -> None:
+    def body() -> int:
+        ok(acl.aclrtSetDevice(0))
+        info, count = ffi.new("aclrtMemUsageInfo[8]"), ffi.new("size_t *")
+        return int(acl.aclrtGetMemUsageInfo(0, info, 8, count))
+
+    assert rawabi.fresh_on("950", body) == 207000
+
+
+@rule("S6.208")
+def test_memory_usage_is_sorted(model: int) -> None:
+    """The component that holds most comes first."""
+    info, count = ffi.new("aclrtMemUsageInfo[8]"), ffi.new("size_t *")
+
+    def names() -> list[bytes]:
+        ok(acl.aclrtGetMemUsageInfo(0, info, 8, count))
+        sizes = [int(info[i].curMemSize) for i in range(count[0])]
+        assert sizes == sorted(sizes, reverse=True)
+        return [ffi.string(info[i].name) for i in range(count[0])]
+
+    pointer = malloc(64 << 20)
+    assert names()[0] == b"APP" and b"MODEL" in names()
+    ok(acl.aclrtFree(pointer))
+
+
+def test_memory_usage_by_owner(device: int) -> None:
+    info, count = ffi.new("aclrtMemUsageInfo[8]"), ffi.new("size_t *")
     assert acl.aclrtGetMemUsageInfo(99, info, 8, count) == 107001
     ok(acl.aclrtGetMemUsageInfo(0, info, 8, count))
     assert count[0] >= 1

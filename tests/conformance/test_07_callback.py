@@ -383,3 +383,24 @@ def test_null_exception_info(what: str) -> None:
     if not rawabi.has(name):
         pytest.skip(f"{name} is not implemented")
     assert getattr(acl, name)(NULL) == 0xFFFFFFFF
+
+
+@rule("S7.29")
+def test_last_task_of_null() -> None:
+    assert acl.aclrtGetThreadLastTaskId(NULL) == 100000
+
+
+@rule("S7.30")
+def test_last_task_of_a_thread(stream: Any, block: Any) -> None:
+    def last() -> int:
+        out = ffi.new("uint32_t *", 77)
+        ok(acl.aclrtGetThreadLastTaskId(out))
+        return int(out[0])
+
+    for _ in range(2):
+        ok(acl.aclrtMemsetAsync(block, 64, 1, 64, stream))
+    first = last()
+    ok(acl.aclrtMemsetAsync(block, 64, 1, 64, stream))
+    assert last() == first + 1 > 1
+    assert rawabi.in_thread(last) == 0
+    ok(acl.aclrtSynchronizeStream(stream))

@@ -326,7 +326,8 @@ def test_threads(acl: Recorder) -> None:
 
 @shows("rt.set_exception_info_callback", "rt.get_error_code_from_exception_info",
        "rt.get_task_id_from_exception_info", "rt.get_stream_id_from_exception_info",
-       "rt.get_thread_id_from_exception_info", "rt.get_device_id_from_exception_info")  # fmt: skip
+       "rt.get_thread_id_from_exception_info", "rt.get_device_id_from_exception_info",
+       "rt.get_thread_last_task_id")  # fmt: skip
 def test_exceptions_of_tasks(acl: Recorder, stream: int, block: int) -> None:
     seen: list[tuple[int, ...]] = []
 
@@ -344,9 +345,10 @@ def test_exceptions_of_tasks(acl: Recorder, stream: int, block: int) -> None:
     target = ok(acl.rt.malloc(64, 0))
     with held(acl, stream):
         acl.rt.memcpy_async(target, 64, block, 64, 3, stream)
+        last = ok(acl.rt.get_thread_last_task_id())
         acl.rt.free(target)
     assert acl.rt.set_exception_info_callback() == 0
     assert acl.rt.set_exception_info_callback(None) == 0
-    assert len(seen) == 1 and seen[0][0] > 500000 and seen[0][1] > 0
+    assert len(seen) == 1 and seen[0][0] > 500000 and seen[0][1] == last > 0
     assert seen[0][3] == threading.get_native_id()
     assert seen[0][2] == ok(acl.rt.stream_get_id(stream)) and seen[0][4] == 0

@@ -234,3 +234,85 @@ def test_settings_from_a_file(tmp_path: object) -> None:
         ASCENDRT_TIMING=path,
     )
     assert copy_ms == pytest.approx(4.0, rel=1e-2)
+
+
+RUN_MODEL = """
+from pathlib import Path
+import tempfile
+from modelrun import Run
+from models import OmFiles
+om, model = OmFiles(Path(tempfile.mkdtemp())), ffi.new("uint32_t *")
+ok(acl.aclmdlLoadFromFile(om.path(om.good), model))
+run, stream = Run(), new_stream()
+def code_of_a_run():
+    ok(acl.aclmdlExecuteAsync(model[0], run.inputs, run.outputs, stream))
+    return acl.aclrtSynchronizeStream(stream)
+def time_of_a_run():
+    before = mark(stream)
+    ok(code_of_a_run())
+    after = mark(stream)
+    ok(acl.aclrtSynchronizeStream(stream))
+    return elapsed_ms(before, after)
+"""
+# Kernels that are all computation, on as many cores as they may have.
+SLOW_KERNELS = "kernel.floor_us=0,kernel.block_us=0.001,host.launch_us=0,host.other_us=0"
+
+
+def test_core_limits_lengthen_kernels() -> None:
+    answer = scripts.run(
+        RUN_MODEL
+        + """
+free = time_of_a_run()
+for kind in (0, 1):
+    ok(acl.aclrtSetDeviceResLimit(0, kind, 6 if kind == 0 else 12))
+device = time_of_a_run()
+for kind in (0, 1):
+    ok(acl.aclrtSetStreamResLimit(stream, kind, 12 if kind == 0 else 24))
+unused = time_of_a_run()
+ok(acl.aclrtUseStreamResInCurrentThread(stream))
+used = time_of_a_run()
+ok(acl.aclrtUnuseStreamResInCurrentThread(stream))
+ok(acl.aclrtResetDeviceResLimit(0))
+answer = [free, device, unused, used, time_of_a_run()]
+assert run.right()
+""",
+        ASCENDRT_TIMING=f"{SLOW_KERNELS},vector.tops=1e-9,cube.fp16_tflops=1e-9",
+    )
+    free, device, unused, used, again = answer
+    assert free > 0
+    assert [device / free, unused / free, used / free, again / free] == pytest.approx(
+        [4, 4, 2, 1], rel=0.02
+    )
+
+
+def test_a_kernel_that_takes_too_long_is_ended() -> None:
+    answer = scripts.run(
+        RUN_MODEL
+        + """
+ok(acl.aclrtSetOpExecuteTimeOut(5))
+limit = ffi.new("uint32_t *")
+ok(acl.aclrtGetOpExecuteTimeout(limit))
+before, code = mark(stream), code_of_a_run()
+text = rawabi.recent()
+after = mark(stream)
+ok(acl.aclrtSynchronizeStream(stream))
+answer = [code, text, elapsed_ms(before, after), limit[0]]
+""",
+        ASCENDRT_TIMING=f"{SLOW_KERNELS},vector.tops=1e-14,cube.fp16_tflops=1e-14",
+    )
+    code, text, took_ms, limit_ms = answer
+    assert code in (507014, 507034)
+    assert "time limit of operators" in text
+    assert took_ms % limit_ms == pytest.approx(0, abs=1)
+
+
+def test_a_kernel_within_its_time_limit() -> None:
+    answer = scripts.run(
+        RUN_MODEL
+        + """
+ok(acl.aclrtSetOpExecuteTimeOut(100))
+answer = code_of_a_run(), run.right()
+""",
+        ASCENDRT_TIMING=f"{SLOW_KERNELS},vector.tops=1e-9,cube.fp16_tflops=1e-9",
+    )
+    assert answer == [0, True]

@@ -57,6 +57,29 @@ TEST(cost_of_kernels) {
   CHECK_EQ(model.timing_of(Engine::kCube, "k", load).cores, 3U);
 }
 
+TEST(cost_under_limits) {
+  const CostModel model(soc("Ascend910B1"),
+                        "cube.fp16_tflops=240,cube.efficiency=1,kernel.floor_us=4,"
+                        "memory.gbps=1000,memory.efficiency=1,op.own.us=7,op.own.cores=24");
+  Load load;
+  load.rate = Rate::kFp16;
+  load.flops = 2.4e9;  // 10 us on all 24 cores
+  load.cores = 24;
+  load.most_cores = 6;  // four waves
+  CHECK_EQ(model.timing_of(Engine::kCube, "k", load).duration_ns, 44 * kUs);
+  CHECK_EQ(model.timing_of(Engine::kCube, "k", load).cores, 6U);
+  CHECK_EQ(model.timing_of(Engine::kCube, "own", load).duration_ns, 28 * kUs);
+  load.cores = 0;
+  CHECK_EQ(model.timing_of(Engine::kCube, "k", load).duration_ns, 44 * kUs);
+  load.most_cores = 0;  // one at least
+  CHECK_EQ(model.timing_of(Engine::kCube, "k", load).cores, 1U);
+  CHECK(!model.timing_of(Engine::kCube, "k", load).cut);
+  load.limit_us = 20;
+  CHECK(model.timing_of(Engine::kCube, "k", load).cut);
+  CHECK_EQ(model.timing_of(Engine::kCube, "k", load).duration_ns, 20 * kUs);
+  CHECK(!model.timing_of(Engine::kHostToDevice, "memcpy", load).cut);  // copies have no such limit
+}
+
 TEST(cost_engines_of_a_chip) {
   const CostModel split(soc("Ascend910B1"), "");
   CHECK_EQ(split.capacity(Engine::kVector), 48U);
