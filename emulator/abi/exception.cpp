@@ -2,7 +2,7 @@
 // its own.
 #include "abi/boundary.hpp"
 #include "core/exception_info.hpp"
-#include "core/scheduler.hpp"
+#include "core/task.hpp"
 #include "gen/prototypes.h"
 
 using namespace ascendrt;       // NOLINT(google-build-using-namespace)

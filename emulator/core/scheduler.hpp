@@ -13,15 +13,11 @@
 #include <utility>
 #include <vector>
 
-#include "base/cpu.hpp"
 #include "base/ref.hpp"
 #include "core/effects.hpp"
 #include "core/task.hpp"
 
 namespace ascendrt::core {
-
-// Number of the task that the calling thread submitted last, within its stream; 0: none yet.
-ART_FAST_THREAD_LOCAL inline uint32_t t_last_task = 0;
 
 inline constexpr int64_t kNoDeadline = -1;
 inline constexpr uint32_t kPriorities = 8;  // 0 runs first

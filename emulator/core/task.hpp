@@ -22,6 +22,9 @@ namespace ascendrt::core {
 
 struct StreamState;
 
+// Number of the task that the calling thread submitted last, within its stream; 0: none yet.
+ART_FAST_THREAD_LOCAL inline uint32_t t_last_task = 0;
+
 // Opens when a record task runs; streams whose head waits for it stand in `waiters`.
 struct Gate : base::Counted {
   bool open = false;

@@ -105,9 +105,7 @@ void* Managed::allocate(uint64_t asked) {
   aclrtPhysicalMemProp prop{};
   prop.location.type = ACL_MEM_LOCATION_TYPE_MANAGED;
   const auto memory = Physical::make(prop, kManagedMemory, asked);
-  Virtual& addresses = virtual_memory();
-  void* start = addresses.reserve(memory->bytes(), nullptr);
-  addresses.map(start, memory->bytes(), memory, ACL_RT_MEM_ACCESS_FLAGS_READWRITE);
+  void* start = virtual_memory().map_anywhere(memory, ACL_RT_MEM_ACCESS_FLAGS_READWRITE);
   all_[number(start)] = {memory->bytes(), {}};
   return start;
 }

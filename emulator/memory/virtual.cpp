@@ -253,17 +253,41 @@ void Virtual::map(void* address, uint64_t bytes, const base::Ref<Physical>& memo
   Mapping& mapping = place(static_cast<std::byte*>(address), 0, memory);
   const bool host = memory->device() < 0;
   if (flags != 0) mapping.access[key_of(memory->prop().location)] = flags;
-  if (host && flags != 0) show_to_host(mapping, flags);
+  try {
+    if (host && flags != 0) show_to_host(mapping, flags);
+  } catch (...) {
+    mapping.memory = {};
+    remove(mapping);
+    throw;
+  }
   mapping.usable.store(flags != 0, std::memory_order_release);
+}
+
+// Reserves and maps for callers that give no address of their own; nothing is left of a failure.
+template <class Map>
+void* Virtual::reserve_and(uint64_t bytes, Map&& map) {
+  auto* start = static_cast<std::byte*>(reserve(bytes, nullptr));
+  try {
+    map(start);
+  } catch (...) {
+    release(start);
+    throw;
+  }
+  return start;
+}
+
+void* Virtual::map_anywhere(const base::Ref<Physical>& memory, uint64_t flags) {
+  return reserve_and(memory->bytes(),
+                     [&](std::byte* start) { map(start, memory->bytes(), memory, flags); });
 }
 
 void* Virtual::attach(const base::Ref<Physical>& memory) {
   const uint64_t lead = memory->file_offset() % os::page_bytes();
-  auto* start = static_cast<std::byte*>(reserve(lead + memory->bytes(), nullptr));
-  const std::lock_guard lock(mutex_);
-  Mapping& mapping = place(start, lead, memory);
-  mapping.usable.store(true, std::memory_order_release);
-  return start + lead;
+  void* start = reserve_and(lead + memory->bytes(), [&](std::byte* at) {
+    const std::lock_guard lock(mutex_);
+    place(at, lead, memory).usable.store(true, std::memory_order_release);
+  });
+  return static_cast<std::byte*>(start) + lead;
 }
 
 void Virtual::drop(void* address) {

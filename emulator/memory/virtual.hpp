@@ -83,6 +83,8 @@ class Virtual {
   base::Ref<Physical> physical_at(void* address);
   // Reserves and maps at once; the offset of the file need not be aligned. Undo with drop().
   void* attach(const base::Ref<Physical>& memory);
+  // The same with access by the host, as flags say.
+  void* map_anywhere(const base::Ref<Physical>& memory, uint64_t flags);
   void drop(void* address);
 
   bool holds(const void* address) const { return window_of(address) != nullptr; }
@@ -115,6 +117,8 @@ class Virtual {
   Window& add_window(uint64_t bytes, void* wish);
   bool is_free(uint64_t start, uint64_t bytes) const;
   Mapping& mapping_from(void* address);
+  template <class Map>
+  void* reserve_and(uint64_t bytes, Map&& map);
   Mapping& place(std::byte* start, uint64_t lead, const base::Ref<Physical>& memory);
   void check_place(uint64_t start, const base::Ref<Physical>& memory) const;
   void remove(Mapping& mapping);

@@ -81,6 +81,7 @@ def events(stack: ExitStack) -> None:
 
 
 def memory(stack: ExitStack) -> None:
+    context(stack)  # with nothing ready in its pool
     for size in (100, 70_000, 3 * MIB, 40 * MIB):
         make(stack, "aclrtMalloc", "aclrtFree", size, 0)
     pinned = make(stack, "aclrtMallocHost", "aclrtFreeHost", 20 * MIB)
@@ -113,10 +114,10 @@ def pools(stack: ExitStack) -> None:
     props.allocType, props.maxSize = 0, 64 * MIB
     props.location.type = 1
     pool = make(stack, "aclrtMemPoolCreate", "aclrtMemPoolDestroy", props)
-    block = ffi.new("void **")
-    done(acl.aclrtMemPoolMallocAsync(block, 8 * MIB, pool, NULL))
-    ok(acl.aclrtMemPoolFreeAsync(block[0], NULL))
-    ok(acl.aclrtSynchronizeStream(NULL))
+    stream, block = make(stack, "aclrtCreateStream", "aclrtDestroyStream"), ffi.new("void **")
+    done(acl.aclrtMemPoolMallocAsync(block, 8 * MIB, pool, stream))
+    ok(acl.aclrtMemPoolFreeAsync(block[0], stream))
+    ok(acl.aclrtSynchronizeStream(stream))
 
 
 def instances(stack: ExitStack) -> None:
@@ -133,14 +134,17 @@ def instances(stack: ExitStack) -> None:
 SCENARIOS = (context, streams, events, memory, virtual, shared, pools, instances)
 
 
-def held() -> tuple[int, int, int]:
-    """Free device memory, and streams and events that can be made."""
+def held() -> tuple[int, int, int, int]:
+    """Free device memory, streams and events that can be made, the first address to reserve."""
     free, total, count = ffi.new("size_t *"), ffi.new("size_t *"), ffi.new("uint32_t *")
     ok(acl.aclrtGetMemInfo(1, free, total))
     ok(acl.aclrtGetStreamAvailableNum(count))
     available = int(count[0])
     ok(acl.aclrtGetEventAvailNum(count))
-    return int(free[0]), available, int(count[0])
+    place = ffi.new("void **")
+    ok(acl.aclrtReserveMemAddress(place, 2 * MIB, 0, NULL, 0))
+    ok(acl.aclrtReleaseMemAddress(place[0]))
+    return int(free[0]), available, int(count[0]), rawabi.address(place[0])
 
 
 def play(scenario: Scenario) -> int:
@@ -221,12 +225,11 @@ def test_opening_a_device(site: str) -> None:
         fault = _ctl._core().art_ctl_fault
         fault.argtypes = [ctypes.c_char_p, ctypes.c_uint64, ctypes.c_uint64]
         fault.restype = ctypes.c_int64
-        codes, number, passed = [], 0, 1
-        while passed > number and number < 50:
-            passed = number = number + 1
+        codes = []
+        for number in range(1, 50):
             fault(site.encode(), number, 1)
             codes.append(acl.aclrtSetDevice(0))
-            passed = fault(b"", 0, 0)
+            fault(b"", 0, 0)
             if codes[-1] == 0:
                 ok(acl.aclrtResetDevice(0))
                 break
