@@ -1,5 +1,7 @@
 // Entries: loading models onto the device, running and unloading them.
 // Must never: run anything itself, or hold a data buffer longer than the call.
+#include "abi/model_exec.hpp"
+
 #include <algorithm>
 #include <cstring>
 #include <string>
@@ -7,7 +9,6 @@
 #include <vector>
 
 #include "abi/model_desc.hpp"
-#include "abi/model_objects.hpp"
 #include "core/runtime.hpp"
 #include "core/stream.hpp"
 #include "gen/prototypes.h"
@@ -18,18 +19,13 @@
 #include "model/vendor.hpp"
 
 namespace ascendrt::abi {
-namespace {
 
-using LoadedPtr = std::shared_ptr<model::LoadedModel>;
-
-// Failures of the graph engine are not stored as a thread's last error.
-[[noreturn]] void refuse_model(base::Code code, const std::string& text) {
+void refuse_model(base::Code code, const std::string& text) {
   base::fail(code, text, base::Layer::kAcl);
 }
 
-// Steps in the order in which the real library finds faults; the type probe has passed.
-void load(const model::OmSource& source, model::Entry entry, const model::ModelMemory& memory,
-          uint32_t* id) {
+void load_model(const model::OmSource& source, model::Entry entry, const model::ModelMemory& memory,
+                uint32_t* id) {
   check_not_null(id, "modelId");
   source.check_header(entry);
   if (!source.is_dynamic()) check_initialised();
@@ -38,8 +34,8 @@ void load(const model::OmSource& source, model::Entry entry, const model::ModelM
   *id = model::registry().add(model::DeviceModel::load(std::move(content), memory));
 }
 
-LoadedPtr find_model(uint32_t id) {
-  LoadedPtr loaded = model::registry().find(id);
+std::shared_ptr<model::LoadedModel> find_loaded(uint32_t id) {
+  auto loaded = model::registry().find(id);
   if (loaded == nullptr) {
     refuse_model(ACL_ERROR_GE_EXEC_MODEL_ID_INVALID,
                  "model id " + std::to_string(id) +
@@ -47,6 +43,10 @@ LoadedPtr find_model(uint32_t id) {
   }
   return loaded;
 }
+
+namespace {
+
+using LoadedPtr = std::shared_ptr<model::LoadedModel>;
 
 std::vector<base::Ref<DataBuffer>> buffers_of(const Dataset& dataset, const char* argument) {
   std::vector<base::Ref<DataBuffer>> out;
@@ -185,7 +185,7 @@ Request prepare(uint32_t id, const aclmdlDataset* input, aclmdlDataset* output,
   const auto outputs = buffers_of(*out, "output");
   if (missing != nullptr) missing->allocate(model::registry().find(id), outputs);
   check_initialised();
-  Request request{find_model(id), nullptr, {}};
+  Request request{find_loaded(id), nullptr, {}};
   const model::Model& described = request.loaded->model;
   const Sizes sizes = has_gear(*in) ? Sizes::kAsGiven : Sizes::kChecked;
   request.buffers.inputs = check_buffers(described.inputs, inputs, "input", sizes);
@@ -223,25 +223,28 @@ void describe_outputs(const Dataset& input, Dataset& output, const model::Model&
   }
 }
 
-void execute(uint32_t id, const aclmdlDataset* input, aclmdlDataset* output) {
+}  // namespace
+
+void execute_model(uint32_t id, const aclmdlDataset* input, aclmdlDataset* output,
+                   const RunOptions& options) {
   MissingOutputs missing;
   Request request = prepare(id, input, output, model::DeviceModel::Use::kBlocking, &missing);
   const auto results = model::DeviceModel::of(*request.loaded)
-                           .execute(*request.loaded, request.variant, std::move(request.buffers));
+                           .execute(request.loaded, request.variant, std::move(request.buffers),
+                                    options.stream, options.timeout_ms);
   missing.keep();
   describe_outputs(*live<Dataset>(input, "input"), *live<Dataset>(output, "output"),
                    request.loaded->model, results);
 }
 
-void execute_async(uint32_t id, const aclmdlDataset* input, aclmdlDataset* output,
-                   aclrtStream stream) {
+void execute_model_async(uint32_t id, const aclmdlDataset* input, aclmdlDataset* output,
+                         aclrtStream stream) {
   Request request = prepare(id, input, output, model::DeviceModel::Use::kOnStream, nullptr);
   const auto target = core::resolve_stream_of_current(stream);
   model::DeviceModel::of(*request.loaded)
       .submit(request.loaded, request.variant, *target, std::move(request.buffers));
 }
 
-}  // namespace
 }  // namespace ascendrt::abi
 
 using namespace ascendrt;       // NOLINT(google-build-using-namespace)
@@ -252,7 +255,7 @@ extern "C" {
 aclError art_emu_aclmdlLoadFromFile(const char* modelPath, uint32_t* modelId) {
   return call<ApiId::aclmdlLoadFromFile>([&] {
     check_not_null(modelPath, "modelPath");
-    load(model::OmSource::from_file(modelPath), model::Entry::kLoadFile, {}, modelId);
+    load_model(model::OmSource::from_file(modelPath), model::Entry::kLoadFile, {}, modelId);
   });
 }
 
@@ -260,7 +263,8 @@ aclError art_emu_aclmdlLoadFromMem(const void* model, size_t modelSize, uint32_t
   return call<ApiId::aclmdlLoadFromMem>([&] {
     check_not_null(model, "model");
     check_positive(modelSize, "modelSize");
-    load(model::OmSource::from_memory(model, modelSize), model::Entry::kLoadMemory, {}, modelId);
+    load_model(model::OmSource::from_memory(model, modelSize), model::Entry::kLoadMemory, {},
+               modelId);
   });
 }
 
@@ -268,8 +272,8 @@ aclError art_emu_aclmdlLoadFromFileWithMem(const char* modelPath, uint32_t* mode
                                            size_t workSize, void* weightPtr, size_t weightSize) {
   return call<ApiId::aclmdlLoadFromFileWithMem>([&] {
     check_not_null(modelPath, "modelPath");
-    load(model::OmSource::from_file(modelPath), model::Entry::kLoadFile,
-         {workPtr, workSize, weightPtr, weightSize}, modelId);
+    load_model(model::OmSource::from_file(modelPath), model::Entry::kLoadFile,
+               {workPtr, workSize, weightPtr, weightSize}, modelId);
   });
 }
 
@@ -279,27 +283,28 @@ aclError art_emu_aclmdlLoadFromMemWithMem(const void* model, size_t modelSize, u
   return call<ApiId::aclmdlLoadFromMemWithMem>([&] {
     check_not_null(model, "model");
     check_positive(modelSize, "modelSize");
-    load(model::OmSource::from_memory(model, modelSize), model::Entry::kLoadMemory,
-         {workPtr, workSize, weightPtr, weightSize}, modelId);
+    load_model(model::OmSource::from_memory(model, modelSize), model::Entry::kLoadMemory,
+               {workPtr, workSize, weightPtr, weightSize}, modelId);
   });
 }
 
 // Executions that are queued keep the model until they are done. aclInit is not needed here.
 aclError art_emu_aclmdlUnload(uint32_t modelId) {
   return call<ApiId::aclmdlUnload>([&] {
-    find_model(modelId);
+    find_loaded(modelId);
     model::registry().remove(modelId);
   });
 }
 
 aclError art_emu_aclmdlExecute(uint32_t modelId, const aclmdlDataset* input,
                                aclmdlDataset* output) {
-  return call<ApiId::aclmdlExecute>([&] { execute(modelId, input, output); });
+  return call<ApiId::aclmdlExecute>([&] { execute_model(modelId, input, output, {}); });
 }
 
 aclError art_emu_aclmdlExecuteAsync(uint32_t modelId, const aclmdlDataset* input,
                                     aclmdlDataset* output, aclrtStream stream) {
-  return call<ApiId::aclmdlExecuteAsync>([&] { execute_async(modelId, input, output, stream); });
+  return call<ApiId::aclmdlExecuteAsync>(
+      [&] { execute_model_async(modelId, input, output, stream); });
 }
 
 }  // extern "C"

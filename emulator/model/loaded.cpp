@@ -78,7 +78,8 @@ struct DeviceModel::Execution {
   VariantPtr variant;
   void* work;
   Buffers buffers;
-  std::shared_ptr<const LoadedModel> keep;  // empty for blocking executions: the caller waits
+  bool waited_for;  // the caller takes over what the run allocates
+  std::shared_ptr<const LoadedModel> keep;
   Frame frame;
   std::atomic<bool> failed{false};     // for the rest of this run
   std::atomic<bool> cancelled{false};  // not all of it was queued
@@ -157,7 +158,8 @@ std::shared_ptr<LoadedModel> DeviceModel::load(Model model, const ModelMemory& m
 DeviceModel::DeviceModel(const Model& model, const ModelMemory& memory)
     : context_(core::current_context()),
       fixed_(std::make_shared<const Variant>(Variant{nullptr, Program::compile(model)})),
-      owner_(memory::OwnerKind::kModel, model.name) {
+      owner_(memory::OwnerKind::kModel, model.name),
+      priority_(memory.priority) {
   try {
     turn_ = core::Event::create(core::EventKind::kEx, 0);
     base::handles().remove<core::Event>(turn_->handle());  // nobody outside may know it
@@ -269,26 +271,53 @@ bool DeviceModel::admits(Use use) {
 
 core::Stream& DeviceModel::own_stream() {
   const std::lock_guard lock(stream_mutex_);
-  if (!stream_) stream_ = core::Stream::create(context_, 0, 0);
+  if (!stream_) stream_ = core::Stream::create(context_, priority(), 0);
   return *stream_;
 }
 
-std::vector<OutputResult> DeviceModel::execute(const LoadedModel& loaded, const VariantPtr& variant,
-                                               Buffers buffers) {
-  core::Stream& stream = own_stream();
-  const ExecutionPtr execution(new Execution{
-      *this, loaded.id, variant, work_for(variant->program), std::move(buffers), nullptr, {}});
+void DeviceModel::set_priority(uint32_t priority) {
+  const std::lock_guard lock(stream_mutex_);
+  priority_.store(priority, std::memory_order_relaxed);
+  if (stream_) stream_->set_priority(priority);
+}
+
+std::vector<OutputResult> DeviceModel::execute(const std::shared_ptr<const LoadedModel>& loaded,
+                                               const VariantPtr& variant, Buffers buffers,
+                                               core::Stream* target, int64_t timeout_ms) {
+  core::Stream& stream = target != nullptr ? *target : own_stream();
+  const Program& program = variant->program;
+  const bool may_linger = timeout_ms >= 0;
+  // A run that is waited for to the end does not need to keep the model: the caller does.
+  const ExecutionPtr execution(new Execution{*this,
+                                             loaded->id,
+                                             variant,
+                                             work_for(program),
+                                             std::move(buffers),
+                                             true,
+                                             may_linger ? loaded : nullptr,
+                                             {}});
   try {
     queue(stream, execution);
   } catch (...) {
-    stream.synchronize(-1);  // tasks that were queued point into this model
+    if (!may_linger) stream.synchronize(-1);  // tasks that were queued point into this model
     throw;
   }
-  stream.synchronize_or_raise(-1);
+  try {
+    stream.synchronize_or_raise(timeout_ms);
+  } catch (...) {
+    if (may_linger && target == nullptr) {
+      const std::lock_guard lock(stream_mutex_);
+      lingering_ = loaded;
+    }
+    throw;
+  }
   std::vector<OutputResult> results;
-  const Program& program = variant->program;
   for (size_t i = 0; i < program.outputs().size(); ++i) {
     results.push_back({program.output_type(execution->frame, i), execution->buffers.outputs[i]});
+  }
+  if (target == nullptr) {  // the stream has done all that was queued before
+    const std::lock_guard lock(stream_mutex_);
+    lingering_.reset();
   }
   return results;
 }
@@ -297,7 +326,7 @@ void DeviceModel::submit(const std::shared_ptr<const LoadedModel>& loaded,
                          const VariantPtr& variant, core::Stream& stream, Buffers buffers) {
   void* work = work_for(variant->program);
   queue(stream, ExecutionPtr(new Execution{
-                    *this, loaded->id, variant, work, std::move(buffers), loaded, {}}));
+                    *this, loaded->id, variant, work, std::move(buffers), false, loaded, {}}));
 }
 
 namespace {
@@ -366,7 +395,7 @@ void DeviceModel::end(Execution& execution) const {
   for (size_t i = 0; i < program.outputs().size(); ++i) {
     DeviceBuffer& buffer = execution.buffers.outputs[i];
     // Somebody waits for a blocking run and takes the block over.
-    if (buffer.address != nullptr || bytes(program, i) >= 0 || execution.keep != nullptr) continue;
+    if (buffer.address != nullptr || bytes(program, i) >= 0 || !execution.waited_for) continue;
     const TensorType type = program.output_type(execution.frame, i);
     buffer.size = static_cast<uint64_t>(type.shape.elements()) * ops::dtype_size(type.dtype);
     buffer.address = memory::allocate_device(

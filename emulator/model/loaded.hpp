@@ -26,6 +26,7 @@ struct ModelMemory {
   uint64_t work_bytes = 0;
   void* weights = nullptr;
   uint64_t weight_bytes = 0;
+  uint32_t priority = 0;  // of the stream of blocking runs; 0 is the highest
 };
 
 // A buffer of one execution, by device address.
@@ -80,13 +81,19 @@ class DeviceModel final : public ExecutorBase {
   // Frees device memory; a failure is told on stderr only.
   static void release(void* block) noexcept;
 
+  // Of the stream of blocking runs.
+  void set_priority(uint32_t priority);
+  uint32_t priority() const { return priority_.load(std::memory_order_relaxed); }
+
   enum class Use : uint8_t { kBlocking, kOnStream };
   // The first use decides; false when the model was used in the other way before.
   bool admits(Use use);
 
-  // Runs on the model's own stream and waits. Raises 507011 with the reason when it fails.
-  std::vector<OutputResult> execute(const LoadedModel& loaded, const VariantPtr& variant,
-                                    Buffers buffers);
+  // Runs on the given stream (null: the model's own) and waits. Raises 507011 with the reason when
+  // it fails, 507046 when the time is over; the run then goes on and keeps the model alive.
+  std::vector<OutputResult> execute(const std::shared_ptr<const LoadedModel>& loaded,
+                                    const VariantPtr& variant, Buffers buffers,
+                                    core::Stream* stream = nullptr, int64_t timeout_ms = -1);
   // Queues the execution; the model lives until it is done. Failures stay with the stream.
   void submit(const std::shared_ptr<const LoadedModel>& loaded, const VariantPtr& variant,
               core::Stream& stream, Buffers buffers);
@@ -120,6 +127,10 @@ class DeviceModel final : public ExecutorBase {
   std::map<size_t, VariantPtr> gears_;
   std::mutex stream_mutex_;
   base::Ref<core::Stream> stream_;  // of blocking executions, made at the first one
+  std::atomic<uint32_t> priority_;
+  // This model, while a run of its own stream that nobody waits for any more may go on: the stream
+  // must not be taken down by one of its own tasks.
+  std::shared_ptr<const LoadedModel> lingering_;
 };
 
 }  // namespace ascendrt::model

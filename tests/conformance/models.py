@@ -95,6 +95,13 @@ class OmFiles:
         soc = rawabi.SOC_OF_CHIP["A2" if rawabi.chip() == "310P" else "310P"]
         return self._converted("other", "--soc", soc)
 
+    @cached_property
+    def rows(self) -> bytes:
+        """A network x[n, 4] -> -x, compiled for batches of 2 and 5."""
+        (self.folder / "rows.onnx").write_bytes(_rows())
+        options = ("--input_shape=x:-1,4", "--dynamic_batch_size=2,5")
+        return convert(self.folder / "rows.onnx", self.folder / "rows.om", *options)
+
     def path(self, data: bytes) -> bytes:
         """Return the path of a file with these bytes."""
         path = self.folder / f"{hashlib.sha1(data).hexdigest()}.om"
@@ -191,4 +198,13 @@ def _onnx() -> bytes:
     graph = helper.make_graph(nodes, "tiny", inputs, outputs, [weight])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
     checker.check_model(model)
+    return bytes(model.SerializeToString())
+
+
+def _rows() -> bytes:
+    from onnx import TensorProto, helper
+
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", 4]) for name in "xy"]
+    graph = helper.make_graph([helper.make_node("Neg", ["x"], ["y"])], "rows", ends[:1], ends[1:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
     return bytes(model.SerializeToString())

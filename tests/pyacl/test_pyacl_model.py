@@ -12,6 +12,8 @@ from acleffects import Recorder, shows
 from devicebytes import read, write
 from models import COUNT, SIZE_BYTES, OmFiles, expected, floats
 
+from ascendrt import constants
+
 A = [float(index) for index in range(COUNT)]
 B = [float(3 - index) for index in range(COUNT)]
 
@@ -243,3 +245,43 @@ def test_a_model_without_gears_refuses_them(acl: Recorder, desc: int, model: int
     ):
         assert call(model, tensors.datasets[0], 0, *values) != 0
         assert call(model, 0, 0, *values) == 100000
+
+
+@shows("mdl.create_config_handle", "mdl.set_config_opt", "mdl.load_with_config",
+       "mdl.destroy_config_handle")  # fmt: skip
+def test_a_load_by_a_handle(acl: Recorder, device: int, om: OmFiles) -> None:
+    config, tensors, data = acl.mdl.create_config_handle(), Tensors(acl), om.good
+    assert acl.mdl.load_with_config(config)[1] != 0
+    for attr, value in (
+        (constants.ACL_MDL_LOAD_TYPE_SIZET, constants.ACL_MDL_LOAD_FROM_FILE),
+        (constants.ACL_MDL_PATH_PTR, om.good_path),
+        (constants.ACL_MDL_PRIORITY_INT32, 2),
+        (constants.ACL_MDL_MEM_ADDR_PTR, acl.util.bytes_to_ptr(data)),
+        (constants.ACL_MDL_MEM_SIZET, len(data)),
+    ):
+        assert acl.mdl.set_config_opt(config, attr, value) == 0
+    assert acl.mdl.set_config_opt(config, constants.ACL_MDL_PRIORITY_INT32, 9) != 0
+    for kind in (constants.ACL_MDL_LOAD_FROM_FILE, constants.ACL_MDL_LOAD_FROM_MEM):
+        assert acl.mdl.set_config_opt(config, constants.ACL_MDL_LOAD_TYPE_SIZET, kind) == 0
+        model = ok(acl.mdl.load_with_config(config))
+        write(acl, tensors.memory[2], bytes(SIZE_BYTES))
+        assert acl.mdl.execute(model, *tensors.datasets) == 0
+        assert tensors.results() == expected(A, B)
+        assert acl.mdl.unload(model) == 0
+    assert acl.mdl.destroy_config_handle(config) == 0
+    assert acl.mdl.destroy_config_handle(config) != 0
+
+
+@shows("mdl.create_exec_config_handle", "mdl.set_exec_config_opt", "mdl.execute_v2",
+       "mdl.destroy_exec_config_handle")  # fmt: skip
+def test_a_run_by_a_handle(acl: Recorder, model: int, stream: int) -> None:
+    config, tensors = acl.mdl.create_exec_config_handle(), Tensors(acl)
+    attr = constants.ACL_MDL_STREAM_SYNC_TIMEOUT
+    assert acl.mdl.set_exec_config_opt(config, attr, 5000) == 0
+    assert acl.mdl.set_exec_config_opt(config, constants.ACL_MDL_WORK_SIZET, 5000) != 0
+    for target in (0, stream):
+        write(acl, tensors.memory[2], bytes(SIZE_BYTES))
+        assert acl.mdl.execute_v2(model, *tensors.datasets, target, config) == 0
+        assert tensors.results() == expected(A, B)
+    assert acl.mdl.destroy_exec_config_handle(config) == 0
+    assert acl.mdl.execute_v2(model, *tensors.datasets, 0, config) != 0

@@ -92,7 +92,7 @@ TEST(model_runs_blocking_from_several_threads) {
     threads.emplace_back([&, t] {
       const Io io(static_cast<float>(t) + 0.25F);
       for (int i = 0; i < 20; ++i) {
-        DeviceModel::of(*loaded).execute(*loaded, DeviceModel::of(*loaded).only_variant(),
+        DeviceModel::of(*loaded).execute(loaded, DeviceModel::of(*loaded).only_variant(),
                                          io.buffers());
         CHECK(io.right());
       }
@@ -175,8 +175,7 @@ TEST(model_uses_the_memory_it_is_given) {
     const auto loaded = load({block, work, nullptr, 0});
     const Io io(2.0F);
     memory::fill(block, 0, work);
-    DeviceModel::of(*loaded).execute(*loaded, DeviceModel::of(*loaded).only_variant(),
-                                     io.buffers());
+    DeviceModel::of(*loaded).execute(loaded, DeviceModel::of(*loaded).only_variant(), io.buffers());
     CHECK(io.right());
     std::vector<char> after(work);
     memory::copy(after.data(), block, work);
