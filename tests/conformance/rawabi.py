@@ -495,7 +495,7 @@ def run_fresh(
         source = textwrap.dedent(body)
     environ = dict(os.environ)
     environ[ZERO_VARIABLE] = ",".join(sorted(acl.zeroed))
-    environ["ASCENDRT_MACHINE"] = "private"
+    environ.setdefault("ASCENDRT_MACHINE", "private")
     for name in ("ASCEND_RT_VISIBLE_DEVICES", "ASCENDRT_DEVICES"):
         environ.pop(name, None)
     for name, value in (env or {}).items():
