@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -134,3 +137,32 @@ def test_a_run_has_its_place_in_the_clients_stream(model: ascendrt.Model) -> Non
         stream.synchronize()
         assert order == ["before", "after, done=True"]
         assert run.result()[0][0, 0] == 1
+
+
+@pytest.mark.parametrize("clock", ["real", "virtual", "paced"])
+@pytest.mark.parametrize("ending", ["", "raise KeyError('own')"])
+def test_open_serving_objects_do_not_disturb_the_end_of_the_process(
+    models: Path, clock: str, ending: str
+) -> None:
+    code = f"""
+import ascendrt, numpy as np
+device, model = ascendrt.Device(0), ascendrt.Model({str(models / "one.om")!r})
+row = np.zeros((1, {WIDTH}), np.float32)
+batcher = ascendrt.DynamicBatcher.of_model(model, max_delay_ms=1)
+assert batcher(row[0])[0][0] == 1
+devices = ascendrt.DevicePool()
+assert devices.run(lambda worker: worker.device.index) == 0
+pipeline, pool = ascendrt.Pipeline(model), ascendrt.ModelPool()
+run = pipeline.submit([row])
+pool.add("a", {str(models / "one.om")!r})
+clock = ascendrt.clock()
+sleeping = clock.start(lambda: clock.sleep_ms(200))
+{ending}
+"""
+    environ = {"ASCENDRT_BACKEND": "emu", "ASCENDRT_MACHINE": "private", "ASCENDRT_CLOCK": clock}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=os.environ | environ, capture_output=True, text=True,
+        timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == (1 if ending else 0), done.stderr
+    assert done.stderr.count("Traceback") == (1 if ending else 0), done.stderr

@@ -220,6 +220,30 @@ TEST(stepped_limits_pass_at_once) {
   });
 }
 
+TEST(stepped_signals_carry_the_moment_of_who_set_them) {
+  alone([] {
+    Machine machine;
+    HostSignal signal;
+    CHECK(machine.executor.wait_signal(signal, 70 * kUs, clock::kForever) == SignalWait::kDeadline);
+    CHECK_EQ(machine.executor.host_now_ns(), 70 * kUs);
+    machine.executor.set_signal(signal);
+    CHECK(machine.executor.wait_signal(signal, 80 * kUs, clock::kForever) == SignalWait::kSet);
+    CHECK_EQ(machine.executor.host_now_ns(), 70 * kUs);
+    CHECK(!signal.set);
+    std::thread setter([&] {
+      machine.executor.host_sleep_until(500 * kUs);
+      machine.executor.set_signal(signal);
+    });
+    CHECK(machine.executor.wait_signal(signal, clock::kForever, clock::kForever) ==
+          SignalWait::kSet);
+    setter.join();
+    CHECK_EQ(machine.executor.host_now_ns(), 500 * kUs);
+    // Nobody sets it: the caller gets its thread back after real time.
+    CHECK(machine.executor.wait_signal(signal, clock::kForever, 2'000'000) == SignalWait::kNotYet);
+    CHECK_EQ(machine.executor.host_now_ns(), 500 * kUs);
+  });
+}
+
 TEST(stepped_failures_and_drops) {
   alone([] {
     Machine machine;
