@@ -16,7 +16,7 @@ from pathlib import Path
 
 SIZES = (256, 4 << 10, 64 << 10, 1 << 20, 2 << 20, 64 << 20)
 ROUNDS = 3
-MIX_OPERATIONS = int(os.environ.get("ALLOC_MIX_OPERATIONS", str(10**7)))
+MIX_OPERATIONS = int(os.environ.get("ALLOC_MIX_OPERATIONS", str(10**8)))
 NO_RIVALS = ("set", "mmap", "mmap_touched")  # what a program does without an allocator
 RIVALS = {  # name -> (library, Debian package)
     "mimalloc": ("mimalloc", "libmimalloc2.0"),

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-TIMEOUT_S = 900
+TIMEOUT_S = 1800
 
 
 @dataclass(frozen=True)

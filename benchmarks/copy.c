@@ -21,7 +21,7 @@
 #define DECLARE(name, parameters) static int(*name) parameters;
 FUNCTIONS(DECLARE)
 
-enum { kRounds = 41, kCopies = 4 };
+enum { kRounds = 41, kCopies = 4, kRepeatBelow = 4 << 20 };
 static const char* const kNames[kCopies] = {"memcpy", "h2d", "d2h", "d2d"};
 
 struct Buffers {
@@ -68,7 +68,7 @@ static void measure(size_t bytes) {
   }
   verify(&b);
   static double samples[kCopies][kRounds];
-  const int repeat = bytes < (1u << 20) ? 16 : 1;
+  const int repeat = bytes < kRepeatBelow ? (int)(kRepeatBelow / bytes) : 1;
   for (int round = 0; round < kRounds; ++round) {
     for (int which = 0; which < kCopies; ++which) {
       const double begin = now_ns();
@@ -101,6 +101,6 @@ int main(int argc, char** argv) {
   FUNCTIONS(LOAD)
   check(aclInit(NULL), "aclInit");
   check(aclrtSetDevice(0), "aclrtSetDevice");
-  for (size_t bytes = 256u << 10; bytes <= 64u << 20; bytes *= 4) measure(bytes);
+  for (size_t bytes = 4u << 10; bytes <= 64u << 20; bytes *= 4) measure(bytes);
   return 0;
 }

@@ -14,6 +14,7 @@ from pathlib import Path
 from .handoff import compile_c, run
 
 LARGE = 64 << 20
+SMALL_FROM = 64 << 10
 SMALL_UP_TO = 4 << 20
 
 
@@ -32,7 +33,9 @@ def measure() -> dict[str, object]:
         finally:
             os.sched_setaffinity(0, everywhere)
     return {
-        "small_ratio": min(_ratios(alone, lambda size: size <= SMALL_UP_TO)),
+        "small_ratio": min(_ratios(alone, lambda size: SMALL_FROM <= size <= SMALL_UP_TO)),
+        "ratio_16k": min(_ratios(alone, lambda size: size == 16 << 10)),
+        "ratio_4k": min(_ratios(alone, lambda size: size == 4 << 10)),
         "large_ratio_one_thread": min(_ratios(alone, lambda size: size == LARGE)),
         "large_ratio_two_threads": min(_ratios(shared, lambda size: size == LARGE)),
         **{f"one_thread_{name}": value for name, value in alone.items()},

@@ -67,6 +67,11 @@ void allocate(void** out, size_t size, aclrtMemMallocPolicy policy, Padding padd
   });
 }
 
+[[gnu::noinline]] aclError free_shared(memory::Cache& lane, void* address) {
+  if (lane.give_shared(address) == memory::Cache::Given::kDone) return ACL_SUCCESS;
+  return free_in_full(address);
+}
+
 void allocate(void** out, size_t size, aclrtMemMallocPolicy policy, Padding padding) {
   check_not_null(out, "devPtr");
   check_positive(size, "size");
@@ -209,8 +214,10 @@ aclError art_emu_aclrtMallocWithCfg(void** devPtr, size_t size, aclrtMemMallocPo
 
 aclError art_emu_aclrtFree(void* devPtr) {
   memory::Cache* lane = memory::t_lanes.give;
-  if (lane != nullptr && lane->give(devPtr)) return ACL_SUCCESS;
-  return free_in_full(devPtr);
+  if (lane == nullptr) return free_in_full(devPtr);
+  const memory::Cache::Given given = lane->give(devPtr);
+  if (given == memory::Cache::Given::kDone) return ACL_SUCCESS;
+  return given == memory::Cache::Given::kAsk ? free_in_full(devPtr) : free_shared(*lane, devPtr);
 }
 
 // "With device sync" is aclrtSynchronizeDevice and then the free: it needs a context and delivers

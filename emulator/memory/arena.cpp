@@ -95,7 +95,7 @@ void Arena::free(std::byte* address) {
 void Arena::free_own(std::byte* address, uint64_t offset) {
   const Heap::Spot spot = heap_.spot_of(offset);
   const uint16_t owner = heap_.owner_of(offset);
-  const uint64_t bytes = spot.known ? heap_.retire(offset, spot) : 0;
+  const uint64_t bytes = spot.known ? heap_.retire(offset, spot, 0) : 0;
   if (bytes == 0) refuse_free(address);
   fill_freed(offset, bytes);
   note_own(-1, offset, bytes, owner);

@@ -55,10 +55,22 @@ Cache* Pool::mine() {
   all.reserve(all.size() + 1);
   all.push_back(new Cache(*this, heap_, arena_.setup().client, id(), padding_));
   caches_.push_back(all.back());
+  all.back()->renew_stamp();
   return all.back();
 }
 
+void Cache::renew_stamp() {
+  constexpr int64_t kRenewAfter = 4096;
+  until_renewal_ = kRenewAfter;
+  heap_.stamps().open(stamp_, busy_);
+}
+
+void Cache::drop_stamp() {
+  if (stamp() != 0) heap_.stamps().close(stamp());
+}
+
 void Pool::detach(Cache& cache) {
+  cache.drop_stamp();
   {
     const std::lock_guard lock(mutex_);
     if (!cache.dead_.load(std::memory_order_relaxed)) {

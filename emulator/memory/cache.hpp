@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include "base/barrier.hpp"
 #include "memory/heap.hpp"
@@ -59,7 +60,7 @@ struct Tally {
 // freed. Blocks stay charged to the process; aclrtGetMemInfo counts them as free.
 class alignas(64) Cache {
  public:
-  static constexpr uint32_t kSmallDepth = 31;
+  static constexpr uint32_t kSmallDepth = 30;
   static constexpr uint32_t kRunDepth = 12;
   static constexpr uint32_t kRunBins = 64;
 
@@ -75,26 +76,48 @@ class alignas(64) Cache {
     busy_.store(0, std::memory_order_release);
     return block;
   }
-  // False when the address is no live block of the pool, or the cache has no room: ask the pool.
-  bool give(const void* address) {
-    const auto offset = static_cast<uint64_t>(static_cast<const std::byte*>(address) - client_);
-    if (!enter()) return false;
-    const bool given = give_at(offset);
-    busy_.store(0, std::memory_order_release);
-    return given;
-  }
+  // kNotOwn: the block may still be one for give_shared(). kAsk: it is no live block of the pool,
+  // or the cache has no room; the pool has to be asked.
+  enum class Given : uint8_t { kDone, kNotOwn, kAsk };
+  // A block that carries the cache's stamp (Note [Stamps]).
+  Given give(const void* address) { return give<Stamps::Retire::kOwn>(address); }
+  // Blocks whose stamp is not in force.
+  Given give_shared(const void* address) { return give<Stamps::Retire::kShared>(address); }
 
  private:
   friend class Pool;
   friend struct CacheList;
-  struct SmallBin {
-    uint64_t count = 0;
-    std::array<uint64_t, kSmallDepth> offsets;
+  // Blocks, last in, first out. The last one stands apart: a take right after a give finds it by
+  // one load that waits for nothing but that give.
+  template <class T, uint32_t kDepth>
+  struct Bin {
+    static constexpr T kNone = static_cast<T>(-1);
+    T last = kNone;
+    T count = 0;  // of the others
+    std::array<T, kDepth> others;
+
+    bool empty() const { return last == kNone && count == 0; }
+    bool full() const { return count + T{last != kNone} == kDepth; }
+    void push(T block) {
+      settle();
+      last = block;
+    }
+    // kNone when there is none.
+    T pop() {
+      const T block = last;
+      if (block == kNone) [[unlikely]]
+        return count == 0 ? kNone : others[--count];
+      last = kNone;
+      return block;
+    }
+    // The last one joins the others; for who looks at them.
+    void settle() {
+      if (last != kNone) others[count++] = std::exchange(last, kNone);
+    }
   };
-  struct alignas(64) RunBin {
+  using SmallBin = Bin<uint64_t, kSmallDepth>;
+  struct alignas(64) RunBin : Bin<uint32_t, kRunDepth> {
     uint64_t key = 0;
-    uint32_t count = 0;
-    std::array<uint32_t, kRunDepth> firsts;
   };
 
   bool enter() {
@@ -108,6 +131,18 @@ class alignas(64) Cache {
       return true;
     busy_.store(0, std::memory_order_release);
     return false;
+  }
+  uint32_t stamp() const { return stamp_.load(std::memory_order_relaxed); }
+  // By the owner, with the pool's lock.
+  void renew_stamp();
+  void drop_stamp();
+  template <Stamps::Retire how>
+  Given give(const void* address) {
+    const auto offset = static_cast<uint64_t>(static_cast<const std::byte*>(address) - client_);
+    if (!enter()) return Given::kAsk;
+    const Given given = give_at<how>(offset);
+    busy_.store(0, std::memory_order_release);
+    return given;
   }
   RunBin& bin_of(uint64_t key) { return runs_[key * 0x9E3779B97F4A7C15ULL >> 58]; }
 
@@ -130,10 +165,9 @@ class alignas(64) Cache {
 
   void* take_small(uint64_t bytes) {
     const uint32_t size_class = class_of(bytes);
-    SmallBin& bin = small_[size_class];
-    if (bin.count == 0) return nullptr;
-    const uint64_t offset = bin.offsets[--bin.count];
-    heap_.revive_small(offset, bytes);
+    const uint64_t offset = small_[size_class].pop();
+    if (offset == SmallBin::kNone) return nullptr;
+    heap_.revive_small(offset, bytes, stamp());
     note_taken(bytes, kClassTable[size_class].bytes);
     return client_ + offset;
   }
@@ -141,41 +175,47 @@ class alignas(64) Cache {
     const Shape shape = default_shape(bytes, heap_.page_bits());
     const uint64_t key = shape.key(heap_.page_bits());
     RunBin& bin = bin_of(key);
-    if (bin.key != key || bin.count == 0) return nullptr;
-    const uint32_t first = bin.firsts[--bin.count];
-    heap_.revive_run(first, bytes);
+    const uint32_t first = bin.key == key ? bin.pop() : RunBin::kNone;
+    if (first == RunBin::kNone) return nullptr;
+    heap_.revive_run(first, bytes, stamp());
     if (shape.tag != Shape::kNormal) live_.huge.add(static_cast<int64_t>(shape.huge()));
     note_taken(bytes, shape.span);
     return client_ + heap_.start_of(first);
   }
-  bool give_at(uint64_t offset) {
+  template <Stamps::Retire how>
+  Given give_at(uint64_t offset) {
     const Heap::Spot spot = heap_.spot_of(offset);
-    if (!spot.known || spot.home != home_) return false;
-    return spot.size_class != 0 ? give_small(offset, spot) : give_run(offset, spot);
+    if (spot.home != home_) return Given::kAsk;  // also where nothing is known; no pool is home 0
+    if constexpr (how == Stamps::Retire::kShared) {
+      if (stamp() == 0 && --until_renewal_ <= 0) return Given::kAsk;  // the pool gives a new one
+    }
+    return spot.size_class != 0 ? give_small<how>(offset, spot) : give_run<how>(offset, spot);
   }
-  bool give_small(uint64_t offset, const Heap::Spot& spot) {
+  template <Stamps::Retire how>
+  Given give_small(uint64_t offset, const Heap::Spot& spot) {
     const uint64_t span = kClassTable[spot.size_class - 1].bytes;
     SmallBin& bin = small_[spot.size_class - 1];
-    if (bin.count == kSmallDepth || !has_room(span)) return false;
-    const uint64_t bytes = heap_.retire(offset, spot);
-    if (bytes == 0) return false;
-    bin.offsets[bin.count++] = offset;
+    if (bin.full() || !has_room(span)) return Given::kAsk;
+    const uint64_t bytes = heap_.retire_small_inside<how>(offset, stamp());
+    if (bytes == 0) return Given::kNotOwn;
+    bin.push(offset);
     note_given(bytes, span);
-    return true;
+    return Given::kDone;
   }
-  bool give_run(uint64_t offset, const Heap::Spot& spot) {
+  template <Stamps::Retire how>
+  Given give_run(uint64_t offset, const Heap::Spot& spot) {
     const Shape shape{uint64_t{heap_.pages_of(spot.first)} << heap_.page_bits(), spot.tag};
     const uint64_t key = shape.key(heap_.page_bits());
     RunBin& bin = bin_of(key);
-    if (bin.key != key && bin.count != 0) return false;
-    if (bin.count == kRunDepth || shape.span <= kSmallMax || !has_room(shape.span)) return false;
-    const uint64_t bytes = heap_.retire(offset, spot);
-    if (bytes == 0) return false;
+    if (bin.key != key && !bin.empty()) return Given::kAsk;
+    if (bin.full() || shape.span <= kSmallMax || !has_room(shape.span)) return Given::kAsk;
+    const uint64_t bytes = heap_.retire_run_inside<how>(offset, stamp());
+    if (bytes == 0) return Given::kNotOwn;
     bin.key = key;
-    bin.firsts[bin.count++] = spot.first;
+    bin.push(spot.first);
     if (shape.tag != Shape::kNormal) live_.huge.add(-static_cast<int64_t>(shape.huge()));
     note_given(bytes, shape.span);
-    return true;
+    return Given::kDone;
   }
 
   Heap& heap_;
@@ -186,10 +226,12 @@ class alignas(64) Cache {
   Pool& pool_;
   std::atomic<uint32_t> closed_{0};
   alignas(64) std::atomic<uint32_t> busy_{0};
+  std::atomic<uint32_t> stamp_{0};  // Note [Stamps]; others only take it away
   Tally live_;
-  Counter high_;   // most bytes live since the pool last looked
-  Counter held_;   // span of the blocks in the bins, plus what is live here: moves in the slow path
-  Counter floor_;  // where the live span must not go below without asking the pool
+  Counter high_;  // most bytes live since the pool last looked
+  Counter held_;  // span of the blocks in the bins, plus what is live here: moves in the slow path
+  int64_t until_renewal_ = 0;  // frees without a stamp; what is freed elsewhere may lose it again
+  Counter floor_;              // where the live span must not go below without asking the pool
   std::array<SmallBin, kSizeClasses> small_;
   std::array<RunBin, kRunBins> runs_;
 };

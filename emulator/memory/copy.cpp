@@ -7,8 +7,10 @@
 #include "base/error.hpp"
 #include "gen/abi.h"
 #include "memory/fault.hpp"
+#include "memory/machine.hpp"
 #include "memory/memory.hpp"
 #include "memory/text.hpp"
+#include "memory/virtual.hpp"
 #include "ops/parallel.hpp"
 
 #if defined(__x86_64__)
@@ -122,7 +124,13 @@ void copy_shared(const CopyJob& whole) {
   if (fault.load() != nullptr) refuse_host_address(fault.load());
 }
 
-bool on_host(const void* address) { return locate(address).place != Place::kDevice; }
+bool on_host(const void* address) {
+  const Machine* all = machine_or_null();
+  if (all != nullptr && all->device_of(address) >= 0) return false;
+  const Virtual* reserved = virtual_memory_or_null();
+  return reserved == nullptr || !reserved->holds(address) ||
+         reserved->locate(address).place != Place::kDevice;
+}
 
 // Bytes from the first to the last one that the rows touch. Saturates.
 uint64_t extent(uint64_t pitch, const Rows& rows) {

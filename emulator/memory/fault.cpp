@@ -7,7 +7,6 @@
 #include <atomic>
 #include <csignal>
 #include <cstring>
-#include <mutex>
 
 #include "base/handle.hpp"
 #include "memory/machine.hpp"
@@ -159,9 +158,7 @@ void on_fault(int signal, siginfo_t* info, void* context) {
 }  // namespace
 
 void install_fault_handler() {
-  static std::once_flag once;
-  std::call_once(once, [] {
-    base::handles().in_window(nullptr);  // makes the window now, not in the handler
+  [[maybe_unused]] static const int installed = [] {
     sigaction(SIGSEGV, nullptr, &g_previous);
     struct sigaction ours{};
     ours.sa_sigaction = on_fault;
@@ -169,8 +166,8 @@ void install_fault_handler() {
     // On the alternate stack if there is one (for the handler before us); not blocked inside, since
     // survive_fault() leaves by a jump that restores no mask.
     ours.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
-    sigaction(SIGSEGV, &ours, nullptr);
-  });
+    return sigaction(SIGSEGV, &ours, nullptr);
+  }();
 }
 
 bool survive_fault(void (*body)(void*), void* argument, const void** address) {

@@ -44,7 +44,7 @@ Heap::Heap(uint64_t bytes, Backing& backing)
       chunk_words_(table<std::atomic<uint64_t>>((bytes >> chunk_bits()) + 1)),
       page_words_(table<std::atomic<uint64_t>>((bytes >> page_shift_) + 1)),
       run_rows_(table<Run>((bytes >> page_shift_) + 1)),
-      block_words_(table<std::atomic<uint16_t>>((bytes >> kUnitShift) + 1)),
+      block_words_(table<std::atomic<uint32_t>>((bytes >> kUnitShift) + 1)),
       slabs_(table<Slab*>((bytes >> page_shift_) + 1)) {}
 
 Heap::~Heap() {
@@ -71,7 +71,7 @@ Heap::Result Heap::allocate(uint64_t bytes, uint64_t span_bytes, uint8_t tag, Ho
 Heap::Result Heap::allocate_run(uint64_t bytes, uint64_t span_bytes, uint8_t tag, Home& home) {
   const Result run = take_run(span_bytes, tag, 0, home);
   if (run.outcome != Outcome::kOk) return run;
-  run_rows_[run.offset >> page_shift_].word.store(bytes << 1 | 1, kRelaxed);
+  run_rows_[run.offset >> page_shift_].word.store(RunWord::live(bytes, 0), kRelaxed);
   return run;
 }
 
@@ -161,7 +161,7 @@ Heap::Result Heap::allocate_small(uint64_t bytes, Home& home) {
   }
   const uint64_t offset = pop_small(*slab);
   if (slab->free_blocks == 0) unlink(*slab, home);
-  revive_small(offset, bytes);
+  revive_small(offset, bytes, 0);
   return {Outcome::kOk, offset};
 }
 
@@ -193,7 +193,7 @@ uint32_t Heap::take_small(uint32_t size_class, std::span<uint64_t> out, Home& ho
 
 bool Heap::free(uint64_t offset, Home& home) {
   const Spot spot = spot_of(offset);
-  if (!spot.known || retire(offset, spot) == 0) return false;
+  if (!spot.known || retire(offset, spot, 0) == 0) return false;
   const std::lock_guard lock(mutex_);
   recycle_locked(offset, home);
   return true;
@@ -260,14 +260,15 @@ void Heap::for_each_live(const std::function<void(const Entry&)>& visit) const {
     const Spot spot = spot_of(start_of(first));
     if (slabs_[first] == nullptr) {
       const uint64_t word = run_rows_[first].word.load(kRelaxed);
-      if ((word & 1) != 0) visit({{start_of(first), word >> 1}, spot.home, spot.tag});
+      const Block block{start_of(first), RunWord::bytes(word)};
+      if (RunWord::is_live(word)) visit({block, spot.home, spot.tag});
       return;
     }
     const uint64_t size = class_bytes(slabs_[first]->size_class);
     for (uint32_t block = 0; block < slabs_[first]->blocks; ++block) {
       const uint64_t offset = start_of(first) + block * size;
-      const uint16_t word = block_words_[offset >> kUnitShift].load(kRelaxed);
-      if ((word & 1) != 0) visit({{offset, (word >> 1U) * kGrain}, spot.home, spot.tag});
+      const uint32_t word = block_words_[offset >> kUnitShift].load(kRelaxed);
+      if (SmallWord::is_live(word)) visit({{offset, SmallWord::bytes(word)}, spot.home, spot.tag});
     }
   });
 }
@@ -278,19 +279,19 @@ Found Heap::find(uint64_t offset) const {
   const uint32_t first = spot.first;
   if (spot.size_class != 0) return find_small(first, spot.size_class - 1, offset);
   const uint64_t word = run_rows_[first].word.load(kRelaxed);
-  const Block block{uint64_t{first} << page_shift_, word >> 1};
+  const Block block{uint64_t{first} << page_shift_, RunWord::bytes(word)};
   if (offset - block.offset >= block.bytes) return {};
-  return {(word & 1) != 0 ? BlockState::kLive : BlockState::kFreed, block};
+  return {RunWord::is_live(word) ? BlockState::kLive : BlockState::kFreed, block};
 }
 
 Found Heap::find_small(uint32_t first, uint32_t size_class, uint64_t offset) const {
   const uint64_t start = uint64_t{first} << page_shift_;
   const ClassRow& row = kClassTable[size_class];
   const uint64_t at = start + ((offset - start) * row.reciprocal >> 32) * row.bytes;
-  const uint16_t word = block_words_[at >> kUnitShift].load(kRelaxed);
-  const Block block{at, (word >> 1) * kGrain};
+  const uint32_t word = block_words_[at >> kUnitShift].load(kRelaxed);
+  const Block block{at, SmallWord::bytes(word)};
   if (offset - at >= block.bytes) return {};
-  return {(word & 1) != 0 ? BlockState::kLive : BlockState::kFreed, block};
+  return {SmallWord::is_live(word) ? BlockState::kLive : BlockState::kFreed, block};
 }
 
 uint64_t Heap::largest_free_bytes() const {

@@ -14,6 +14,7 @@
 #include "memory/os.hpp"
 #include "memory/runs.hpp"
 #include "memory/size_class.hpp"
+#include "memory/stamps.hpp"
 
 namespace ascendrt::memory {
 
@@ -34,8 +35,8 @@ struct Found {
 // have one size. An empty slab goes back at once; where no slab fits any more, a small block gets
 // pages of its own. Each run belongs to a home (a pool), and so do the blocks of a slab.
 // A block is free in the heap, live, or retired: taken back from the client but not from its owner,
-// who keeps it in a cache until it revives or recycles it. Retiring is one atomic exchange without
-// a lock, so of two frees of one block exactly one succeeds, whoever races.
+// who keeps it in a cache until it revives or recycles it. Retiring needs no lock, and of two frees
+// of one block exactly one succeeds, whoever races (Note [Stamps]).
 // The index answers "which block holds this address" without a lock, for engines and the fault
 // handler: chunk (2 MiB) or page -> first page of the run -> the block. Entries are written when a
 // run is taken and never cleared; a stale one leads to a block that does not cover the address, and
@@ -118,8 +119,7 @@ class Heap {
     bool known = false;
   };
   Spot spot_of(uint64_t offset) const {
-    if (offset >= bytes_) return {};
-    const uint64_t word = index_word(offset);
+    const uint64_t word = offset < bytes_ ? index_word(offset) : 0;
     return {static_cast<uint32_t>(word) - 1, static_cast<uint8_t>(word >> 48),
             static_cast<uint16_t>(word >> 32), static_cast<uint8_t>(word >> 56), word != 0};
   }
@@ -127,22 +127,36 @@ class Heap {
   // revives the block sees what was written before, wherever that was.
   // The words are found from the address alone, so the exchange waits for no other look-up: only
   // where a block starts a word ever says live.
-  uint64_t retire(uint64_t offset, const Spot& spot) {
+  // mine: the stamp of the calling thread's cache, 0 if it has none.
+  uint64_t retire(uint64_t offset, const Spot& spot, uint32_t mine) {
     if (spot.size_class != 0) {
       if ((offset & ((1U << kUnitShift) - 1)) != 0) return 0;
-      return retire(block_words_[offset >> kUnitShift]) * kGrain;
+      return stamps_.retire<SmallWord>(block_words_[offset >> kUnitShift], mine);
     }
     if ((offset & ((1ULL << page_bits()) - 1)) != 0) return 0;
-    return retire(run_rows_[offset >> page_bits()].word);
+    return stamps_.retire<RunWord>(run_rows_[offset >> page_bits()].word, mine);
+  }
+  // The same inside a cache whose stamp this is: kOwn for blocks with this stamp, kShared for those
+  // whose stamp is in force no more. 0 for all others.
+  template <Stamps::Retire how>
+  uint64_t retire_small_inside(uint64_t offset, uint32_t mine) {
+    if ((offset & ((1U << kUnitShift) - 1)) != 0) return 0;
+    return stamps_.retire_inside<how, SmallWord>(block_words_[offset >> kUnitShift], mine);
+  }
+  template <Stamps::Retire how>
+  uint64_t retire_run_inside(uint64_t offset, uint32_t mine) {
+    if ((offset & ((1ULL << page_bits()) - 1)) != 0) return 0;
+    return stamps_.retire_inside<how, RunWord>(run_rows_[offset >> page_bits()].word, mine);
   }
   // Retired -> live with these bounds, by its owner. release: pairs with the exchange in retire().
-  void revive_small(uint64_t offset, uint64_t bytes) {
-    block_words_[offset >> kUnitShift].store(static_cast<uint16_t>(bytes / kGrain << 1 | 1),
+  void revive_small(uint64_t offset, uint64_t bytes, uint32_t stamp) {
+    block_words_[offset >> kUnitShift].store(SmallWord::live(bytes, stamp),
                                              std::memory_order_release);
   }
-  void revive_run(uint32_t first, uint64_t bytes) {
-    run_rows_[first].word.store(bytes << 1 | 1, std::memory_order_release);
+  void revive_run(uint32_t first, uint64_t bytes, uint32_t stamp) {
+    run_rows_[first].word.store(RunWord::live(bytes, stamp), std::memory_order_release);
   }
+  Stamps& stamps() { return stamps_; }
   uint64_t start_of(uint32_t first) const { return uint64_t{first} << page_bits(); }
   uint32_t pages_of(uint32_t first) const { return run_rows_[first].pages.load(kRelaxed); }
   unsigned page_bits() const {
@@ -180,21 +194,15 @@ class Heap {
   static constexpr uint64_t kGrain = 32;  // sizes are multiples of it
   static constexpr unsigned kUnitShift = 6;
   static constexpr unsigned kChunkShift = 21;
+  using SmallWord = BlockWord<uint32_t, 10, kGrain>;
+  using RunWord = BlockWord<uint64_t, 42, 1>;
   // A run as it stands at its first page.
   struct Run {
-    std::atomic<uint64_t> word;  // bytes << 1 | live; 0 for a slab
+    std::atomic<uint64_t> word;  // RunWord; 0 for a slab
     std::atomic<uint32_t> pages;
     std::atomic<uint16_t> owner;
   };
   static_assert(sizeof(Run) == 16);
-  template <class Word>
-  static uint64_t retire(std::atomic<Word>& cell) {
-    Word word = cell.load(kRelaxed);
-    if ((word & 1) == 0) return 0;
-    const bool won = cell.compare_exchange_strong(word, static_cast<Word>(word & ~Word{1}),
-                                                  std::memory_order_acq_rel, kRelaxed);
-    return won ? static_cast<uint64_t>(word >> 1) : 0;
-  }
   struct OwnHome final : Home {
     OwnHome() : Home(0) {}
   };
@@ -228,12 +236,13 @@ class Heap {
   Runs runs_;
   uint64_t freed_since_trim_ = 0;
   OwnHome own_;
+  Stamps stamps_;
 
   // The index; all sizes are in entries per page (or per unit of 64 bytes for block_words_).
   std::atomic<uint64_t>* const chunk_words_;  // of the run that covers the whole chunk, else 0
   std::atomic<uint64_t>* const page_words_;   // of the run that holds the page
   Run* const run_rows_;                       // at a first page
-  std::atomic<uint16_t>* const block_words_;  // at a small block's start: bytes / 32 << 1 | live
+  std::atomic<uint32_t>* const block_words_;  // at a small block's start: SmallWord
   Slab** const slabs_;                        // at a first page, null for a plain run
 };
 

@@ -29,8 +29,6 @@ constexpr uint64_t kDeviceBytesMax = 1ULL << 40;
 constexpr uint64_t kWatchFrom = 65536;  // smaller ranges are not worth it
 constexpr uint64_t kWindowAlignment = 2ULL << 20;
 
-std::atomic<Machine*> g_machine{nullptr};
-
 [[noreturn]] void refuse_value(const char* name, const std::string& value, const char* wanted) {
   base::fail(ACL_ERROR_INVALID_PARAM,
              "environment variable " + std::string(name) + "='" + value + "' is not " + wanted);
@@ -254,8 +252,6 @@ void configure(uint32_t devices, uint64_t device_bytes) {
   g_machine.store(new Machine(Machine::setup_from_environment(devices, device_bytes)),
                   std::memory_order_release);
 }
-
-Machine* machine_or_null() { return g_machine.load(std::memory_order_acquire); }
 
 Machine& machine() {
   if (Machine* made = machine_or_null()) return *made;

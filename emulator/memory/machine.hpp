@@ -101,6 +101,7 @@ class Machine {
 
 // Raises 500000 before configure().
 Machine& machine();
-Machine* machine_or_null();
+inline std::atomic<Machine*> g_machine{nullptr};
+inline Machine* machine_or_null() { return g_machine.load(std::memory_order_acquire); }
 
 }  // namespace ascendrt::memory

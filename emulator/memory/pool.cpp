@@ -148,10 +148,10 @@ uint64_t Pool::allocate_small(uint64_t bytes, Cache* cache, Heap::Outcome& outco
   bool found = false;
   if (cache != nullptr) {
     auto& bin = cache->small_[size_class];
-    if (bin.count == 0) refill(size_class, *cache);
-    found = bin.count > 0;
+    if (bin.empty()) refill(size_class, *cache);
+    found = !bin.empty();
     if (found) {
-      offset = bin.offsets[--bin.count];
+      offset = bin.pop();
       cache->held_.add(-static_cast<int64_t>(class_bytes(size_class)));
     }
   } else {
@@ -160,7 +160,7 @@ uint64_t Pool::allocate_small(uint64_t bytes, Cache* cache, Heap::Outcome& outco
   }
   if (!found)
     return allocate_run(bytes, {round_up(bytes, os::page_bytes()), Shape::kNormal}, cache, outcome);
-  heap_.revive_small(offset, bytes);
+  heap_.revive_small(offset, bytes, cache != nullptr ? cache->stamp() : 0);
   note(1, cache, bytes, class_bytes(size_class), 0);
   return offset;
 }
@@ -170,12 +170,12 @@ void Pool::refill(uint32_t size_class, Cache& cache) {
   Offsets& shared = small_[size_class];
   const uint64_t size = class_bytes(size_class);
   bin.count = std::min<uint64_t>(kRefill, shared.size());
-  std::copy_n(shared.end() - static_cast<ptrdiff_t>(bin.count), bin.count, bin.offsets.begin());
+  std::copy_n(shared.end() - static_cast<ptrdiff_t>(bin.count), bin.count, bin.others.begin());
   shared.resize(shared.size() - bin.count);
   shared_span_ -= static_cast<int64_t>(bin.count * size);
   if (bin.count == 0) {
-    bin.count = heap_.take_small(size_class, std::span(bin.offsets).first(kRefill), *this);
-    for (uint64_t i = 0; i < bin.count; ++i) arena_.fill_fresh(bin.offsets[i], size);
+    bin.count = heap_.take_small(size_class, std::span(bin.others).first(kRefill), *this);
+    for (uint64_t i = 0; i < bin.count; ++i) arena_.fill_fresh(bin.others[i], size);
   }
   cache.held_.add(static_cast<int64_t>(bin.count * size));
 }
@@ -189,16 +189,18 @@ uint64_t Pool::allocate_run(uint64_t bytes, Shape shape, Cache* cache, Heap::Out
     ready.pop_back();
     shared_span_ -= static_cast<int64_t>(shape.span);
     Cache::RunBin* bin = cache != nullptr ? &cache->bin_of(key) : nullptr;
-    if (bin != nullptr && bin->count == 0) bin->key = key;
+    if (bin != nullptr && bin->empty()) bin->key = key;
     const uint64_t batch = std::min<uint64_t>(Cache::kRunDepth / 2, kBatchBytes / shape.span);
-    while (bin != nullptr && bin->key == key && bin->count < batch && !ready.empty()) {
-      bin->firsts[bin->count++] = static_cast<uint32_t>(ready.back() >> heap_.page_bits());
+    while (bin != nullptr && bin->key == key && bin->count < batch && !bin->full() &&
+           !ready.empty()) {
+      bin->push(static_cast<uint32_t>(ready.back() >> heap_.page_bits()));
       ready.pop_back();
       shared_span_ -= static_cast<int64_t>(shape.span);
       cache->held_.add(static_cast<int64_t>(shape.span));
     }
     if (ready.empty()) runs_.erase(shelf);
-    heap_.revive_run(static_cast<uint32_t>(offset >> heap_.page_bits()), bytes);
+    heap_.revive_run(static_cast<uint32_t>(offset >> heap_.page_bits()), bytes,
+                     cache != nullptr ? cache->stamp() : 0);
   } else {
     const Heap::Result run = heap_.allocate(bytes, shape.span, shape.tag, *this);
     outcome = run.outcome;
@@ -232,10 +234,11 @@ Pool::Freed Pool::free(uint64_t offset) {
   if (!spot.known || spot.home != id()) return Freed::kMoved;
   if (!is_open()) return Freed::kUnknown;  // what was live when it closed belongs to the device now
   note_peak();
-  const uint64_t bytes = heap_.retire(offset, spot);
-  if (bytes == 0) return Freed::kUnknown;
-  arena_.fill_freed(offset, bytes);
   Cache* cache = mine();
+  const uint64_t bytes = heap_.retire(offset, spot, cache != nullptr ? cache->stamp() : 0);
+  if (bytes == 0) return Freed::kUnknown;
+  if (cache != nullptr && cache->stamp() == 0 && cache->until_renewal_ <= 0) cache->renew_stamp();
+  arena_.fill_freed(offset, bytes);
   keep(offset, spot, bytes, cache);
   balance(cache);
   if (cache != nullptr && arena_.lanes_allowed()) t_lanes.give = cache;
@@ -252,31 +255,33 @@ void Pool::keep(uint64_t offset, const Heap::Spot& spot, uint64_t bytes, Cache* 
   if (cache == nullptr) return keep_shared(offset, spot);
   if (small) {
     auto& bin = cache->small_[spot.size_class - 1];
-    if (bin.count == Cache::kSmallDepth) {
+    if (bin.full()) {
+      bin.settle();
       const uint64_t half = Cache::kSmallDepth / 2;
-      small_[spot.size_class - 1].insert(small_[spot.size_class - 1].end(), bin.offsets.begin(),
-                                         bin.offsets.begin() + half);
-      std::copy(bin.offsets.begin() + half, bin.offsets.end(), bin.offsets.begin());
+      small_[spot.size_class - 1].insert(small_[spot.size_class - 1].end(), bin.others.begin(),
+                                         bin.others.begin() + half);
+      std::copy(bin.others.begin() + half, bin.others.end(), bin.others.begin());
       bin.count -= half;
       shared_span_ += static_cast<int64_t>(half * shape.span);
       cache->held_.add(-static_cast<int64_t>(half * shape.span));
     }
-    bin.offsets[bin.count++] = offset;
+    bin.push(offset);
   } else {
     const uint64_t key = shape.key(heap_.page_bits());
     auto& bin = cache->bin_of(key);
-    if (bin.key != key || bin.count == Cache::kRunDepth) spill(*cache, bin);
+    if (bin.key != key || bin.full()) spill(*cache, bin);
     bin.key = key;
-    bin.firsts[bin.count++] = spot.first;
+    bin.push(spot.first);
   }
   cache->held_.add(static_cast<int64_t>(shape.span));
 }
 
 // All runs of a bin go to the pool.
 void Pool::spill(Cache& cache, Cache::RunBin& bin) {
+  bin.settle();
   if (bin.count == 0) return;
   Offsets& shelf = runs_[bin.key];
-  for (uint32_t i = 0; i < bin.count; ++i) shelf.push_back(heap_.start_of(bin.firsts[i]));
+  for (uint32_t i = 0; i < bin.count; ++i) shelf.push_back(heap_.start_of(bin.others[i]));
   const auto span = static_cast<int64_t>(bin.count * (bin.key >> 2 << heap_.page_bits()));
   shared_span_ += span;
   cache.held_.add(-span);
@@ -307,12 +312,13 @@ void Pool::empty_shared() {
 // The cache's owner is this thread or cannot be inside.
 void Pool::empty(Cache& cache, Offsets& out) {
   for (auto& bin : cache.small_) {
-    out.insert(out.end(), bin.offsets.begin(),
-               bin.offsets.begin() + static_cast<ptrdiff_t>(bin.count));
+    bin.settle();
+    out.insert(out.end(), bin.others.begin(),
+               bin.others.begin() + static_cast<ptrdiff_t>(bin.count));
     bin.count = 0;
   }
   for (auto& bin : cache.runs_) {
-    for (; bin.count > 0; --bin.count) out.push_back(heap_.start_of(bin.firsts[bin.count - 1]));
+    while (!bin.empty()) out.push_back(heap_.start_of(bin.pop()));
   }
   cache.held_.set(cache.live_.span.get());
 }
@@ -371,6 +377,7 @@ uint64_t Pool::close(bool reclaim) {
   note_peak();
   empty_shared();
   empty_caches();
+  for (Cache* cache : caches_) cache->drop_stamp();  // they stay closed
   const auto left = static_cast<uint64_t>(positive(live(&Tally::blocks)));
   if (left > 0) arena_.settle_leaks(*this, reclaim);
   for (Cache* cache : caches_) {
@@ -387,7 +394,7 @@ uint64_t Pool::close(bool reclaim) {
 
 void Pool::reclaim(uint64_t offset) {
   const Heap::Spot spot = heap_.spot_of(offset);
-  const uint64_t bytes = heap_.retire(offset, spot);
+  const uint64_t bytes = heap_.retire(offset, spot, 0);
   if (bytes == 0) return;
   keep(offset, spot, bytes, nullptr);
   empty_shared();

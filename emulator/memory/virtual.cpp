@@ -14,7 +14,6 @@ namespace {
 
 constexpr uint64_t kWindowBytes = 128ULL << 30;
 constexpr uint64_t kReserveMax = 1ULL << 44;
-std::atomic<Virtual*> g_virtual{nullptr};
 
 uint64_t number(const void* address) { return reinterpret_cast<uintptr_t>(address); }
 
@@ -38,8 +37,6 @@ Virtual& virtual_memory() {
   g_virtual.store(new Virtual, std::memory_order_release);
   return *virtual_memory_or_null();
 }
-
-Virtual* virtual_memory_or_null() { return g_virtual.load(std::memory_order_acquire); }
 
 const Virtual::Window* Virtual::window_of(const void* address) const {
   for (const auto& slot : windows_) {

@@ -135,6 +135,7 @@ class Virtual {
 
 // Made at first use, never destroyed.
 Virtual& virtual_memory();
-Virtual* virtual_memory_or_null();
+inline std::atomic<Virtual*> g_virtual{nullptr};
+inline Virtual* virtual_memory_or_null() { return g_virtual.load(std::memory_order_acquire); }
 
 }  // namespace ascendrt::memory
