@@ -304,11 +304,15 @@ def _load(source: str | os.PathLike[str] | bytes) -> int:
     return int(model_id[0])
 
 
-def required_memory(path: str | os.PathLike[str]) -> tuple[int, int]:
-    """Return (work, weight) memory in bytes that a model file will need.
+def required_memory(source: str | os.PathLike[str] | bytes) -> tuple[int, int]:
+    """Return (work, weight) memory in bytes that a model will need; of a file or its contents.
 
-    Raises: ModelError for a file that is no usable model. Source: aclmdlQuerySize.
+    Raises: ModelError for what is no usable model. Source: aclmdlQuerySize, aclmdlQuerySizeFromMem.
     """
     work, weights = _lib.new("size_t *"), _lib.new("size_t *")
-    call("aclmdlQuerySize", os.fsencode(path), work, weights, ids={"path": path})
+    if isinstance(source, bytes):
+        size, data = len(source), _lib.readable(source)
+        call("aclmdlQuerySizeFromMem", data, size, work, weights, ids={"size_bytes": size})
+    else:
+        call("aclmdlQuerySize", os.fsencode(source), work, weights, ids={"path": source})
     return int(work[0]), int(weights[0])

@@ -43,7 +43,7 @@ class PooledModel:
     users: int
     version: int  # counts exchanges
     runs: int
-    size_bytes: int  # work and weight memory; 0 where the library does not tell
+    size_bytes: int  # work and weight memory
 
 
 class _Loaded:
@@ -306,7 +306,7 @@ def _close(model: Model | None) -> None:
 
 
 def _size_of(source: Source) -> int:
-    return 0 if isinstance(source, bytes) else sum(required_memory(source))
+    return sum(required_memory(source))
 
 
 def _the_clock() -> Clock:

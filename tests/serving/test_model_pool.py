@@ -164,6 +164,17 @@ def test_many_ask_for_a_model_that_is_not_loaded_and_it_is_loaded_once(models: P
     assert (answers, len(loads)) == ([4.0] * 8, 1)
 
 
+def test_models_may_come_from_memory(models: Path) -> None:
+    with ascendrt.Device(0), ModelPool() as pool:
+        pool.add("net", (models / "one.om").read_bytes())
+        pool.add("file", models / "one.om")
+        assert answer(pool) == 4.0
+        one, other = pool.models()
+        assert one.size_bytes == other.size_bytes > 0
+        pool.swap("net", (models / "one_v2.om").read_bytes())
+        assert answer(pool) == 6.0
+
+
 def test_names(models: Path) -> None:
     with ascendrt.Device(0):
         pool = ModelPool()

@@ -1,0 +1,128 @@
+"""The clock of Python's waits: both forms keep the same promises, and Ctrl-C ends a wait."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import CancelledError
+
+import pytest
+
+import ascendrt
+
+CLOCKS = ("real", "virtual")
+
+
+def script(text: str, clock: str) -> subprocess.Popen[str]:
+    environ = {"ASCENDRT_BACKEND": "emu", "ASCENDRT_MACHINE": "private", "ASCENDRT_CLOCK": clock}
+    return subprocess.Popen(
+        [sys.executable, "-c", f"import ascendrt\nclock = ascendrt.clock()\n{text}"],
+        env=os.environ | environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+def run(text: str, clock: str) -> str:
+    with script(text, clock) as child:
+        out, err = child.communicate(timeout=60)
+    assert child.returncode == 0, err
+    return out
+
+
+@pytest.mark.parametrize("clock", CLOCKS)
+@pytest.mark.parametrize(
+    "wait",
+    [
+        "clock.signal().wait()",
+        "clock.sleep_ms(1e9) if not clock.is_virtual else clock.signal().wait()",
+        "clock.start(lambda: clock.signal().wait()).result()",
+        "import asyncio; ascendrt.run(asyncio.Event().wait())",
+    ],
+)
+def test_ctrl_c_ends_a_wait(clock: str, wait: str) -> None:
+    text = f"print('ready', flush=True)\ntry:\n    {wait}\nexcept KeyboardInterrupt:\n"
+    text += "    print('interrupted', flush=True)\n    import os; os._exit(0)\n"
+    with script(text, clock) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "ready\n"
+        time.sleep(0.3)
+        child.send_signal(signal.SIGINT)
+        out, err = child.communicate(timeout=20)
+    assert (child.returncode, out) == (0, "interrupted\n"), err
+
+
+@pytest.mark.parametrize("clock", CLOCKS)
+def test_waits_take_the_time_they_say(clock: str) -> None:
+    text = """
+began = clock.now_ns()
+clock.sleep_ms(20)
+assert clock.now_ns() - began >= 20_000_000
+signal = clock.signal()
+assert not signal.wait(clock.after_ms(10))
+signal.set()
+signal.set()
+assert signal.wait(clock.after_ms(10_000))
+assert not signal.wait(clock.now_ns())
+condition = clock.condition()
+with condition:
+    assert not condition.wait_for(lambda: False, clock.after_ms(5))
+    assert condition.wait_for(lambda: True)
+future = clock.start(lambda: clock.sleep_ms(10_000) if clock.is_virtual else clock.sleep_ms(300))
+try:
+    future.result(timeout_ms=1)
+    raise SystemExit("no timeout")
+except TimeoutError as error:
+    assert "1 ms" in str(error)
+future.result()
+"""
+    began = time.monotonic()
+    run(text, clock)
+    if clock == "virtual":
+        assert time.monotonic() - began < 9
+
+
+@pytest.mark.parametrize("clock", CLOCKS)
+def test_notices_reach_those_who_wait(clock: str) -> None:
+    text = """
+condition, seen, waiting = clock.condition(), [], []
+def consumer(number):
+    with condition:
+        waiting.append(number)
+        condition.wait_for(lambda: len(seen) == number)
+        seen.append(number)
+        condition.notify_all()
+futures = [clock.start(lambda n=n: consumer(n)) for n in reversed(range(8))]
+for future in futures:
+    future.result()
+print(seen)
+"""
+    assert run(text, clock) == f"{list(range(8))}\n"
+
+
+def test_a_future_tells_what_became_of_it() -> None:
+    clock = ascendrt.clock()
+    heard: list[ascendrt.Future[int]] = []
+    future: ascendrt.Future[int] = ascendrt.Future(clock)
+    future.add_done_callback(heard.append)
+    assert not future.done()
+    assert future.begin()
+    assert not future.cancel()
+    future.set_result(5)
+    future.set_result(6)
+    assert (future.result(), future.exception(), heard) == (5, None, [future])
+    future.add_done_callback(heard.append)
+    assert heard == [future, future]
+    failed = clock.start(lambda: 1 // 0)
+    with pytest.raises(ZeroDivisionError):
+        failed.result()
+    assert isinstance(failed.exception(), ZeroDivisionError)
+    withdrawn: ascendrt.Future[int] = ascendrt.Future(clock)
+    assert withdrawn.cancel()
+    assert withdrawn.cancelled()
+    assert not withdrawn.begin()
+    withdrawn.set_exception(KeyError())
+    with pytest.raises(CancelledError):
+        withdrawn.result()
+    assert repr(withdrawn) == "<Future cancelled>"
