@@ -67,6 +67,10 @@ test-clients: build
 soak: build
 	SERVING_SECONDS=60 $(PYTEST) -s tests/serving/test_clients.py
 
+# Every other value of every byte of header and tables of three files of ASCENDRT_OM_CORPUS; half a minute.
+om-damage: unit
+	ASCENDRT_OM_DAMAGE=1 $(BUILD)/emulator/unit_tests om_corpus_damaged_in_every_way
+
 claims: build
 	$(BIN)/python -m benchmarks claims
 

@@ -57,7 +57,6 @@ class Walker {
  private:
   uint64_t head_bytes() const { return wide_ ? 8 : 4; }
   Table read_table() const;
-  bool narrow_table_fits() const;
 
   std::span<const uint8_t> file_;
   const HeaderInfo& header_;
@@ -66,26 +65,13 @@ class Walker {
   uint64_t position_ = kHeaderSize;
 };
 
-// 64 bit tables come with the 64 bit length and with flow models. Phone-side files reuse the flow
-// number for another kind and keep the 32 bit table; they are known by a table that fits exactly.
+// 64 bit tables come with the 64 bit length and with flow models. Phone-side files, whose toolkit
+// has versions from 3 on, reuse the flow number for another kind and keep the old header and its
+// table.
 void Walker::choose_table() {
-  if (load<uint64_t>(file_, HeaderAt::kModelLength) != 0) {
-    wide_ = true;
-  } else {
-    wide_ = header_.model_type == kTypeFlow && !narrow_table_fits();
-  }
-}
-
-bool Walker::narrow_table_fits() const {
-  const uint64_t body = file_.size() - kHeaderSize;
-  if (body < 4) return false;
-  const uint64_t count = load<uint32_t>(file_, kHeaderSize);
-  uint64_t end = 4 + 12 * count;
-  if (count == 0 || count > kMaxFlowParts || end > body) return false;
-  for (uint64_t i = 0; i < count; ++i) {
-    end += load<uint32_t>(file_, static_cast<size_t>(kHeaderSize + 4 + 12 * i + 8));
-  }
-  return end == body;
+  const bool phone = has_old_layout(file_) && is_phone_file(header_);
+  wide_ = load<uint64_t>(file_, HeaderAt::kModelLength) != 0 ||
+          (header_.model_type == kTypeFlow && !phone);
 }
 
 Table Walker::read_table() const {
@@ -207,6 +193,8 @@ std::span<const uint8_t> Block::find(uint32_t id) const {
   }
   return {};
 }
+
+bool is_phone_file(const HeaderInfo& header) { return header.platform_version.starts_with("3."); }
 
 HeaderInfo read_header(std::span<const uint8_t> file) {
   HeaderInfo header;

@@ -69,6 +69,9 @@ struct Container {
   std::vector<Block> blocks;
 };
 
+// Made by the toolkit for phones, whose versions start at 3: the same container and graph, other
+// operators and tasks.
+bool is_phone_file(const HeaderInfo& header);
 // Fields of a header; needs 256 bytes, checks nothing.
 HeaderInfo read_header(std::span<const uint8_t> file);
 // Header tests and all tables. `origin` starts every text.

@@ -58,9 +58,17 @@ class File {
   int fd_ = -1;
 };
 
+// What the header tells of a file whose content cannot be read.
+std::string hint_of(const HeaderInfo& header) {
+  if (header.encrypted) return "; the header says that the file is encrypted";
+  if (!is_phone_file(header)) return "";
+  return "; the file was made by the phone-side toolkit (version " + header.platform_version +
+         "), not for this product";
+}
+
 // Runs a parser over one partition; a fault in it becomes `code` with the place.
 template <class F>
-auto parse_part(int32_t code, const std::string& where, const char* hint, F&& parse) {
+auto parse_part(int32_t code, const std::string& where, const std::string& hint, F&& parse) {
   try {
     return parse();
   } catch (const wire::Malformed& fault) {
@@ -126,8 +134,8 @@ class ContentReader {
     keep_weights(block, model);
     const auto tasks = block.find(kPartTaskInfo);
     if (!tasks.empty()) {
-      model.task_info =
-          parse_part(kGeFailure, where + "TASK_INFO", "", [&] { return parse_task_info(tasks); });
+      model.task_info = parse_part(kGeFailure, where + "TASK_INFO", hint_of(model.header),
+                                   [&] { return parse_task_info(tasks); });
     }
     check_constants(model, origin_);
     return model;
@@ -136,8 +144,7 @@ class ContentReader {
   void read_model_def(const Block& block, const std::string& where, Model& model) {
     const auto bytes = block.find(kPartModelDef);
     if (bytes.empty()) fail_model(kGeFailure, where + "MODEL_DEF is missing or empty");
-    const char* hint = model.header.encrypted ? "; the header says that the file is encrypted" : "";
-    parse_part(kGeFailure, where + "MODEL_DEF", hint, [&] {
+    parse_part(kGeFailure, where + "MODEL_DEF", hint_of(model.header), [&] {
       parse_model_def(bytes, model);
       auto own = take_dictionary(model);
       if (!dictionary_) dictionary_ = std::move(own);  // that of the first block serves all
@@ -278,8 +285,9 @@ QuerySizes OmSource::query_sizes() const {
   for (const Block& block : container.blocks) sizes.weight += block.find(kPartWeights).size();
   const auto tasks = root.find(kPartTaskInfo);
   if (!dynamic && !tasks.empty()) {
-    sizes.work = parse_part(kGeTaskPartition, origin_ + ": partition TASK_INFO", "",
-                            [&] { return parse_task_info(tasks).memory_size; });
+    sizes.work =
+        parse_part(kGeTaskPartition, origin_ + ": partition TASK_INFO", hint_of(container.header),
+                   [&] { return parse_task_info(tasks).memory_size; });
   }
   return sizes;
 }

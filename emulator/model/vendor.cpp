@@ -61,8 +61,12 @@ std::string find_source(const Model& model, const VendorOptions& options) {
   return recorded.ends_with(".onnx") && is_file(recorded) ? recorded : "";
 }
 
-// Says what would help, below a list of what is missing.
+// Says what would help, or why nothing would, below a list of what is missing.
 std::string advice(const Model& model) {
+  if (is_phone_file(model.header)) {
+    return "the file was made by the phone-side toolkit (version " + model.header.platform_version +
+           "), whose operators are not Ascend's";
+  }
   const std::string recorded = recorded_source(model);
   std::string text = "the ONNX file it was made from would supply this: put it beside the model";
   if (recorded.ends_with(".onnx")) text += " (its recorded name is '" + file_name(recorded) + "')";

@@ -102,6 +102,27 @@ def test_what_is_no_model_is_refused(row: Row) -> None:
     assert str(path_of(row)) in str(caught.value)
 
 
+PHONE_TASKS = ("get_brow", "softmax_hcs", "sqrt_ir")  # their launch lists are of another make
+
+
+@each("kirin")
+def test_files_of_the_phone_side_load_or_say_what_they_are(row: Row) -> None:
+    with ascendrt.Device(0):
+        if any(part in row["file"] for part in PHONE_TASKS):
+            with pytest.raises(ascendrt.AclError, match="phone-side toolkit") as caught:
+                ascendrt.Model(path_of(row))
+            assert caught.value.code == 500002
+        else:
+            ascendrt.Model(path_of(row)).close()
+
+
+@each("ge-test")
+def test_files_of_several_parts_load(row: Row) -> None:
+    assert required_memory(path_of(row))[0] == 0
+    with ascendrt.Device(0), ascendrt.Model(path_of(row)) as model:
+        assert [spec.name for spec in model.inputs] == [n for n, _, _ in parts(row["inputs"])]
+
+
 @each("ascend")
 def test_models_for_another_chip_are_refused(row: Row) -> None:
     if row["soc"].startswith("none"):

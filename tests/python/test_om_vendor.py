@@ -200,3 +200,4 @@ def test_files_of_another_product_list_what_is_missing(tmp_path: Path) -> None:
     x = np.zeros((1, 3, 32, 32), np.float32)
     text = refused(tmp_path, FOLDER / "hiai_tensorflow2_resnet20_weight_quant8_retrain.om", x)
     assert "207000" in text and text.count("Convolution '") == 21
+    assert "phone-side" in text

@@ -251,11 +251,11 @@ Bytes pack(const PackSpec& spec) {
   put(152, 2, 4);
   put(spec.wide ? 184 : 76, file.size() - 256, spec.wide ? 8 : 4);
   if (spec.version < 0x20000000) {
-    text(156, "1.11.z.0");
+    text(156, spec.platform);
     put(176, 1, 1);
   } else {
     put(156, spec.model_num, 4);
-    text(160, "1.11.z.0");
+    text(160, spec.platform);
     put(180, 1, 1);
     put(193, spec.unknown_shape ? 1 : 0, 1);
   }
@@ -294,8 +294,11 @@ std::vector<Seed> all_seeds() {
   flow.emplace_back(6, Bytes(20, 1));
   flow.emplace_back(7, Bytes(30, 2));
   seeds.push_back(make_seed("flow", {.model_type = 3, .blocks = {flow}}));
-  seeds.push_back(make_seed(
-      "phone_32bit", {.version = 0x10000000, .model_type = 3, .wide = false, .blocks = {without}}));
+  seeds.push_back(make_seed("phone_32bit", {.version = 0x10000000,
+                                            .model_type = 3,
+                                            .wide = false,
+                                            .platform = "3.51.z.0",
+                                            .blocks = {without}}));
   return seeds;
 }
 

@@ -26,6 +26,7 @@ struct PackSpec {
   bool wide = true;
   uint32_t model_num = 1;
   bool unknown_shape = false;
+  std::string platform = "1.11.z.0";
   std::vector<std::vector<std::pair<uint32_t, model::Bytes>>> blocks;
 };
 model::Bytes pack(const PackSpec& spec);
@@ -41,7 +42,10 @@ struct Seed {
 std::vector<Seed> all_seeds();
 Seed seed(const std::string& name);
 
-// Flips every byte of header and first table and checks what the reader makes of it.
+// Flips every byte of the header and of all tables with each pattern and compares what the reader
+// makes of it with what the format promises.
 void check_flips(const Seed& seed, const std::vector<int>& patterns);
+// Cuts the file at every length that is a multiple of `step`, and at every one below its content.
+void check_cuts(const Seed& seed, size_t step);
 
 }  // namespace ascendrt::test
