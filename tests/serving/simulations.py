@@ -194,5 +194,18 @@ def overlap(om: str, count: str) -> Any:
     return took_ms | {"right": right}
 
 
+def full_devices() -> Any:
+    """Where jobs go, one after the other, when all devices but number 2 hold much."""
+    devices, held = [], []
+    for index in (0, 1, 3):
+        devices.append(ascendrt.Device(index))
+        held.append(ascendrt.Memory(devices[-1].memory().free_bytes // 2))
+    with DevicePool() as pool:
+        places = [pool.run(lambda worker: worker.device.index) for _ in range(10)]
+    for each in (*held, *devices):
+        each.close()
+    return places
+
+
 if __name__ == "__main__":
     print(json.dumps(globals()[sys.argv[1]](*sys.argv[2:])))
