@@ -9,7 +9,7 @@ PYTEST := ASCENDRT_MACHINE=private $(BIN)/python -m pytest -q
 CPP := $(shell git ls-files -- '*.c' '*.h' '*.cpp' '*.hpp' 2>/dev/null | grep -v '/gen/')
 export PATH := $(BIN):$(PATH)
 
-.PHONY: demo build test unit check gen dist asan tsan cross test-clients soak claims bench size clean
+.PHONY: demo build test unit check gen dist asan tsan cross fuzz test-clients soak claims bench size clean
 
 demo: build
 	$(BIN)/python examples/digits/demo.py
@@ -59,6 +59,15 @@ cross: .venv/.tools
 	@for tool in g++-11 aarch64-linux-gnu-g++ qemu-aarch64; do command -v $$tool > /dev/null || { echo "$$tool is missing: apt-get install -y g++-11 g++-aarch64-linux-gnu qemu-user"; exit 1; }; done
 	for preset in gcc11 aarch64; do cmake --preset $$preset -S emulator > /dev/null && cmake --build build/$$preset -j $(JOBS) || exit 1; done
 	qemu-aarch64 -L /usr/aarch64-linux-gnu build/aarch64/unit_tests
+
+# Readers of files under libFuzzer for FUZZ_SECONDS each. What is found is kept in build/fuzz/found.
+FUZZ_SECONDS ?= 60
+fuzz: .venv/.tools
+	@command -v clang++ > /dev/null || { echo "clang++ is missing: apt-get install -y clang libclang-rt-14-dev"; exit 1; }
+	cmake --preset $@ -S emulator > /dev/null
+	cmake --build build/$@ --target fuzz_om fuzz_onnx -j $(JOBS)
+	mkdir -p build/$@/found/om build/$@/found/onnx
+	for kind in om onnx; do build/$@/fuzz_$$kind -max_total_time=$(FUZZ_SECONDS) -timeout=20 -rss_limit_mb=2048 -malloc_limit_mb=512 -print_final_stats=1 -verbosity=0 -artifact_prefix=build/$@/found/$$kind- build/$@/found/$$kind tests/fuzz/corpus/$$kind || exit 1; done
 
 test-clients: build
 	$(PYTEST) tests/clients

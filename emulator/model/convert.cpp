@@ -55,7 +55,11 @@ std::string label(const onnx::Node& node, int64_t opset) {
 class GraphConverter final : public SubgraphConverter {
  public:
   GraphConverter(Session& session, const onnx::Graph& source, Graph& target, GraphConverter* outer)
-      : session_(session), source_(source), target_(target), graph_(target), outer_(outer) {
+      : session_(session),
+        source_(source),
+        graph_(target, outer ? outer->graph_.budget() : GraphBuilder::new_budget()),
+        outer_(outer),
+        depth_(outer ? outer->depth_ + 1 : 0) {
     target.name = source.name.empty() ? "graph" : source.name;
     for (const auto* list : {&source.declared, &source.outputs}) {
       for (const onnx::GraphInput& value : *list) declared_[value.name] = &value;
@@ -87,9 +91,9 @@ class GraphConverter final : public SubgraphConverter {
 
   Session& session_;
   const onnx::Graph& source_;
-  Graph& target_;
   GraphBuilder graph_;
   GraphConverter* outer_;
+  int depth_;  // of bodies in bodies
   std::unordered_map<std::string, const onnx::GraphInput*> declared_;
   std::unordered_map<std::string, GraphValue> values_;
   std::set<std::string> spoiled_;                 // made by nodes that cannot be converted
@@ -210,6 +214,9 @@ bool GraphConverter::add_outputs(std::vector<TensorType>& types) {
 Body GraphConverter::convert_body(const NodeCall& call, const onnx::Graph& body,
                                   const std::vector<TensorType>& inputs,
                                   std::vector<std::string>& captured, size_t first_operand) {
+  // A body may be converted twice, so that the work doubles with each level.
+  constexpr int kDeepest = 12;
+  if (depth_ == kDeepest) call.fail("a body inside of " + std::to_string(kDeepest) + " others");
   Graph& target = session_.subgraphs.emplace_back();
   GraphConverter inner(session_, body, target, this);
   inner.captured_ = &captured;
@@ -299,6 +306,8 @@ class Converter {
     root.convert_nodes();
     report_unsupported();
     add_outputs(root);
+    for (Graph& graph : session_.subgraphs) remove_dead_ops(graph);
+    remove_dead_ops(model_.graphs[0]);
     apply_precision(model_.graphs[0], session_.options.precision);
     for (Graph& graph : session_.subgraphs) model_.graphs.push_back(std::move(graph));
     complete(model_);

@@ -3,12 +3,16 @@
 
 #include <algorithm>
 #include <cstring>
+#include <unordered_map>
+#include <unordered_set>
 
 namespace ascendrt::model {
 namespace {
 
 // Results above this are left to the device: a file should not grow by what it can compute.
 constexpr int64_t kFoldLimitBytes = int64_t{64} << 20;
+// Where only values tell the size of a result, operands of more elements are left to the device.
+constexpr int64_t kFoldLimitElements = int64_t{1} << 20;
 
 int64_t bytes_of(const TensorType& type) {
   return type.shape.elements() * static_cast<int64_t>(ops::dtype_size(type.dtype));
@@ -123,12 +127,6 @@ bool is_known(const std::vector<Operand>& operands) {
          });
 }
 
-bool fits_file(const std::vector<TensorType>& results) {
-  int64_t total = 0;
-  for (const TensorType& result : results) total += bytes_of(result);
-  return total <= kFoldLimitBytes;
-}
-
 // Shapes stay open where only a run can tell them.
 std::vector<TensorType> infer_or_open(const OpType& type, const OpView& view) {
   if (type.compute != nullptr) return late_types(type, view);
@@ -141,6 +139,22 @@ std::vector<TensorType> infer_or_open(const OpType& type, const OpView& view) {
 
 }  // namespace
 
+// Whether an op is computed now: all operands are known, and what comes out has a sane size.
+bool GraphBuilder::may_fold(const OpType& type, const std::vector<Operand>& operands,
+                            const std::vector<TensorType>& results) {
+  if (type.draws || !is_known(operands)) return false;
+  if (type.compute != nullptr) {
+    return std::all_of(operands.begin(), operands.end(), [](const Operand& operand) {
+      return !operand.connected || operand.type.shape.elements() <= kFoldLimitElements;
+    });
+  }
+  int64_t total = 0;
+  for (const TensorType& result : results) total += bytes_of(result);
+  if (total > std::min(kFoldLimitBytes, *budget_)) return false;
+  *budget_ -= total;
+  return true;
+}
+
 std::vector<GraphValue> GraphBuilder::add(const std::string& type, const std::string& name,
                                           Inputs inputs, AttrMap attrs) {
   const OpType* row = find_op_type(type);
@@ -151,7 +165,7 @@ std::vector<GraphValue> GraphBuilder::add(const std::string& type, const std::st
   op.attrs = std::move(attrs);
   const OpView view{op, operands_of(inputs), {}};
   const std::vector<TensorType> results = infer_or_open(*row, view);
-  if (!row->draws && is_known(view.inputs) && (row->compute != nullptr || fits_file(results))) {
+  if (may_fold(*row, view.inputs, results)) {
     std::vector<GraphValue> out;
     for (OwnedTensor& tensor : model::evaluate(*row, view, ops::Workers::serial())) {
       out.push_back(constant(name, tensor.type, std::move(*tensor.bytes)));
@@ -208,6 +222,33 @@ void GraphBuilder::add_outputs(const std::vector<GraphValue>& values) {
   }
   op.name = unique("Node_Output");
   graph_.ops.push_back(std::move(op));
+}
+
+void remove_dead_ops(Graph& graph) {
+  std::unordered_map<std::string_view, const Op*> by_name;
+  for (const Op& op : graph.ops) by_name.emplace(op.name, &op);
+  std::unordered_set<const Op*> live;
+  std::vector<const Op*> open;
+  const auto keep = [&](const Op& op) {
+    if (live.insert(&op).second) open.push_back(&op);
+  };
+  for (const Op& op : graph.ops) {
+    if (op.type == "Data" || op.type == "NetOutput") keep(op);
+  }
+  while (!open.empty()) {
+    const Op& op = *open.back();
+    open.pop_back();
+    for (const std::string& input : op.inputs) {
+      const auto ref = parse_input(input);
+      const auto source = ref ? by_name.find(ref->node) : by_name.end();
+      if (source != by_name.end()) keep(*source->second);
+    }
+  }
+  std::vector<Op> kept;
+  for (Op& op : graph.ops) {
+    if (live.contains(&op)) kept.push_back(std::move(op));
+  }
+  graph.ops = std::move(kept);
 }
 
 }  // namespace ascendrt::model

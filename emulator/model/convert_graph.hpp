@@ -32,7 +32,12 @@ class GraphBuilder {
  public:
   using Inputs = std::vector<std::optional<GraphValue>>;  // nullopt = not connected
 
-  explicit GraphBuilder(Graph& graph) : graph_(graph) {}
+  // All builders of one conversion share what constants may be computed in all, in bytes.
+  using FoldBudget = std::shared_ptr<int64_t>;
+  static FoldBudget new_budget() { return std::make_shared<int64_t>(int64_t{1} << 29); }
+  explicit GraphBuilder(Graph& graph, FoldBudget budget = new_budget())
+      : graph_(graph), budget_(std::move(budget)) {}
+  const FoldBudget& budget() const { return budget_; }
 
   // parent_operand: the operand of the op around it that a body's input stands for.
   GraphValue add_data(const std::string& name, const TensorType& type, int64_t parent_operand = -1);
@@ -66,10 +71,17 @@ class GraphBuilder {
   std::string reference(const GraphValue& value);  // makes the Const op of a constant
   TensorDesc describe(const TensorType& type) const;
 
+  bool may_fold(const OpType& type, const std::vector<Operand>& operands,
+                const std::vector<TensorType>& results);
+
   Graph& graph_;
+  FoldBudget budget_;
   std::map<std::string, int> names_;  // with the next number to try behind it
   std::unordered_map<const Bytes*, std::string> const_refs_;
   std::vector<std::shared_ptr<const Bytes>> kept_;  // keeps the keys of const_refs_ alive
 };
+
+// Takes out what no output depends on; inputs of the graph stay.
+void remove_dead_ops(Graph& graph);
 
 }  // namespace ascendrt::model

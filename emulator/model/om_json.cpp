@@ -4,7 +4,9 @@
 #include <cmath>
 #include <cstdio>
 
+#include "base/error.hpp"
 #include "base/json.hpp"
+#include "model/gears.hpp"
 #include "model/program.hpp"
 
 namespace ascendrt::model {
@@ -91,17 +93,30 @@ std::string plan_json(const PlanFacts& plan) {
          field("in_place_bytes", number(plan.in_place)) + "}";
 }
 
+// Of the gear that needs most, when the model has gears.
+Program compile_largest(const Model& model) {
+  if (find_gear_case(model.graphs.at(0)) == nullptr) return Program::compile(model);
+  const Model largest = gear_model(model, largest_gear(model));
+  return Program::compile(largest);
+}
+
 }  // namespace
 
 std::string model_json(const Model& model) {
-  const Program program = Program::compile(model);
-  const bool runs = program.missing().empty();
+  std::vector<std::string> missing;
+  PlanFacts plan;
+  try {
+    const Program program = compile_largest(model);
+    missing = program.missing();
+    plan = program.plan();
+  } catch (const base::Error& error) {
+    missing.push_back(error.text);
+  }
   return "{" + field("name", quoted(model.name)) + "," +
          field("soc_version", quoted(model.soc_version)) + "," +
          field("graphs", array(model.graphs, graph_json)) + "," +
-         field("plan", runs ? plan_json(program.plan()) : "null") + "," +
-         field("missing",
-               array(program.missing(), [](const std::string& line) { return quoted(line); })) +
+         field("plan", missing.empty() ? plan_json(plan) : "null") + "," +
+         field("missing", array(missing, [](const std::string& line) { return quoted(line); })) +
          "}";
 }
 

@@ -225,9 +225,22 @@ int32_t Pass::wanted(const Op& op) const {
   return any ? half : kFloat;
 }
 
-// Only the picture of a Resize is data.
+// Only the picture of a Resize is data, and the statistics of a BatchNorm are float32 on the device
+// too: a variance may be smaller than any half.
 bool converts(const Op& op, size_t input) {
-  return is_float(op.input_descs[input].dtype) && (op.type != "Resize" || input == 0);
+  const bool first_only = op.type == "Resize" || op.type == "BatchNorm";
+  return is_float(op.input_descs[input].dtype) && (!first_only || input == 0);
+}
+
+// Empty when the op refuses its operands.
+std::vector<TensorType> results_of(const OpType& type, const OpView& view) {
+  try {
+    return type.compute != nullptr ? late_types(type, view) : infer_op(type, view);
+  } catch (const ops::NotKnown&) {
+    return late_types(type, view);
+  } catch (const base::Error&) {
+    return {};
+  }
 }
 
 // Gives the op operands of the type. False when it does not take them; it is as before then.
@@ -245,6 +258,8 @@ bool Pass::retype(Op& op, int32_t dtype) {
       any = true;
       changed.inputs[i] = round ? rounded(changed.inputs[i]) : as(changed.inputs[i], dtype);
       changed.input_descs[i].dtype = dtype;
+    } else if (operand.connected && is_float(changed.input_descs[i].dtype)) {
+      changed.inputs[i] = as(changed.inputs[i], changed.input_descs[i].dtype);
     }
     if (operand.connected) {
       const Known& source = known_.at(changed.inputs[i]);
@@ -255,15 +270,8 @@ bool Pass::retype(Op& op, int32_t dtype) {
     view.inputs.push_back(operand);
   }
   if (!any) return false;
-  std::vector<TensorType> results;
-  try {
-    results = type->compute != nullptr ? late_types(*type, view) : infer_op(*type, view);
-  } catch (const ops::NotKnown&) {
-    results = late_types(*type, view);
-  } catch (const base::Error&) {
-    return false;
-  }
-  if (results.size() < changed.output_descs.size()) return false;
+  const std::vector<TensorType> results = results_of(*type, view);
+  if (results.empty() || results.size() < changed.output_descs.size()) return false;
   for (size_t i = 0; i < changed.output_descs.size(); ++i) {
     changed.output_descs[i].dtype = results[i].dtype;
   }

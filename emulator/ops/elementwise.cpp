@@ -18,8 +18,8 @@ namespace {
 // Integer arithmetic wraps: it is done on the unsigned twin.
 template <class T>
 struct Wrap {
-  using U =
-      std::conditional_t<std::is_integral_v<T>, std::make_unsigned<T>, std::type_identity<T>>::type;
+  using U = typename std::conditional_t<std::is_integral_v<T>, std::make_unsigned<T>,
+                                        std::type_identity<T>>::type;
   static T add(T a, T b) { return static_cast<T>(static_cast<U>(a) + static_cast<U>(b)); }
   static T sub(T a, T b) { return static_cast<T>(static_cast<U>(a) - static_cast<U>(b)); }
   static T mul(T a, T b) {

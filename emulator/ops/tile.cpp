@@ -9,9 +9,8 @@ namespace ascendrt::ops {
 bool isa_available(Isa isa) {
 #if defined(__x86_64__)
   if (isa == Isa::kAvx512) return __builtin_cpu_supports("avx512f") != 0;
-  if (isa == Isa::kAvx2) {
-    return __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0 &&
-           __builtin_cpu_supports("f16c") != 0;
+  if (isa == Isa::kAvx2) {  // F16C came before AVX2; not every compiler can ask for it
+    return __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0;
   }
 #elif defined(__aarch64__)
   if (isa == Isa::kNeon) return true;

@@ -1,4 +1,6 @@
-"""Runs offline models in a process of its own:  python execute.py DIRECTORY
+"""Runs offline models in a process of its own:  python execute.py DIRECTORY|-
+
+With - it takes the paths from its input, one a line, and answers each when it is done.
 
 For each NAME.om in the directory, feeds NAME.in.npz (arrays in input order) and writes
 NAME.out.npz; a run that fails writes its text to NAME.error. With NAME.loop.json the model runs
@@ -51,6 +53,11 @@ def run_fed_back(
 def main() -> None:
     """Run every model of the directory."""
     with ascendrt.Device(0):
+        if sys.argv[1] == "-":
+            for line in sys.stdin:
+                execute(Path(line.rstrip("\n")))
+                print(line, end="", flush=True)
+            return
         for om in sorted(Path(sys.argv[1]).glob("*.om")):
             execute(om)
     maps = Path("/proc/self/maps").read_text()

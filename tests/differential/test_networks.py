@@ -1,7 +1,8 @@
-"""Real networks: text detection, recognition and angle, and voice activity with its state.
+"""Real networks against onnxruntime, as the file says and in half precision.
 
-All come from wheels: rapidocr-onnxruntime is installed with the tests, of silero-vad only the files
-are taken (installing it would bring torch).
+Text detection, recognition and angle, and voice activity with its state, come from wheels:
+rapidocr-onnxruntime is installed with the tests, of silero-vad only the files are taken (installing
+it would bring torch). ResNet-50, MobileNetV2 and a BERT are those of the benchmarks.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +18,21 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from differential import convert, distance, execute, outputs, put_inputs, reference
+from differential import HERE, convert, distance, execute, outputs, put_inputs, reference
 from networks import rapidocr
 from PIL import Image, ImageDraw, ImageFont
 from sound import speech
 
-sys.path.append(str(Path(__file__).resolve().parent.parent / "clients"))
+sys.path += [str(Path(__file__).resolve().parents[1] / "clients"), str(HERE.parents[1])]
 from environments import wheel_files
 
+from benchmarks import networks as known
+
 BAR = 1e-4
+# Cosine of what half precision gives. In the detection a normalization by a tiny variance enlarges
+# what was rounded before it.
+HALF_BAR = {"detection": 0.999}
+USUAL_HALF_BAR = 0.9999
 SILERO = "silero-vad==6.2.3"
 SECONDS = 10
 Array = np.ndarray[Any, Any]
@@ -54,31 +62,79 @@ def _picture(height: int, width: int, lines: list[str]) -> Array:
     return np.ascontiguousarray((scaled - np.float32(0.5)) / np.float32(0.5))
 
 
-@pytest.fixture(scope="module")
-def pictures(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> dict[str, tuple[list[Array], list[Array]]]:
-    """Outputs of the text networks here and from onnxruntime."""
-    directory = tmp_path_factory.mktemp("pictures")
-    expected = {}
-    for name, (kind, height, width, lines) in PICTURES.items():
-        model = rapidocr(kind, (1, 3, height, width))
-        if model is None:
-            pytest.skip("the package rapidocr-onnxruntime, which carries the networks, is missing")
-        feeds = {"x": _picture(height, width, lines)}
-        convert(model, directory / f"{name}.om")
-        put_inputs(directory / f"{name}.om", feeds)
-        expected[name] = reference(model, feeds)
+Pairs = tuple[list[Array], list[Array]]
+Feeds = dict[str, Array]
+KNOWN: dict[str, Callable[[], tuple[onnx.ModelProto, Feeds]]] = {
+    "resnet50": lambda: (known.resnet50(), {known.INPUT: known.image(1)}),
+    "mobilenet-v2": lambda: (known.mobilenet_v2(), {known.INPUT: known.image(1)}),
+    "bert-4": lambda: (known.bert(), known.sentences()),
+}
+MODES = {"": "", "-half": "precision_mode=force_fp16"}
+
+
+def _text_network(name: str) -> tuple[onnx.ModelProto, Feeds]:
+    kind, height, width, lines = PICTURES[name]
+    model = rapidocr(kind, (1, 3, height, width))
+    if model is None:
+        pytest.skip("the package rapidocr-onnxruntime, which carries the networks, is missing")
+    return model, {"x": _picture(height, width, lines)}
+
+
+def _run_in_both_modes(
+    directory: Path, made: dict[str, tuple[onnx.ModelProto, Feeds]]
+) -> dict[str, Pairs]:
+    """Outputs here and from onnxruntime, which always computes what the file says."""
+    for name, (model, feeds) in made.items():
+        for mode, options in MODES.items():
+            convert(model, directory / f"{name}{mode}.om", options)
+            put_inputs(directory / f"{name}{mode}.om", feeds)
     execute(directory)
-    return {name: (outputs(directory / f"{name}.om"), want) for name, want in expected.items()}
+    expected = {name: reference(model, feeds) for name, (model, feeds) in made.items()}
+    return {
+        name + mode: (outputs(directory / f"{name}{mode}.om"), expected[name])
+        for name in made
+        for mode in MODES
+    }
 
 
-@pytest.mark.parametrize("name", PICTURES)
-def test_text_networks(pictures: dict[str, tuple[list[Array], list[Array]]], name: str) -> None:
-    got, expected = pictures[name]
-    assert float(np.abs(expected[0]).max()) > 0.5  # the network sees text
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Pairs]:
+    """The text networks."""
+    made = {name: _text_network(name) for name in PICTURES}
+    return _run_in_both_modes(tmp_path_factory.mktemp("pictures"), made)
+
+
+@pytest.fixture(scope="module")
+def well_known(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Pairs]:
+    """The networks of the benchmarks."""
+    made = {name: make() for name, make in KNOWN.items()}
+    return _run_in_both_modes(tmp_path_factory.mktemp("known"), made)
+
+
+def _check(pairs: Pairs, mode: str, half_bar: float = USUAL_HALF_BAR) -> None:
+    got, expected = pairs
+    assert len(got) == len(expected)
     for a, b in zip(got, expected, strict=True):
-        assert distance(a, b) <= BAR
+        if not mode:
+            assert distance(a, b) <= BAR
+            continue
+        assert a.shape == b.shape
+        x, y = a.astype(np.float64).ravel(), b.astype(np.float64).ravel()
+        assert x @ y / np.sqrt((x @ x) * (y @ y)) >= half_bar
+        assert distance(a.astype(np.float32), b) > 0  # halves were computed, not floats
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", PICTURES)
+def test_text_networks(pictures: dict[str, Pairs], name: str, mode: str) -> None:
+    assert float(np.abs(pictures[name][1][0]).max()) > 0.5  # the network sees text
+    _check(pictures[name + mode], mode, HALF_BAR.get(PICTURES[name][0], USUAL_HALF_BAR))
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", KNOWN)
+def test_well_known_networks(well_known: dict[str, Pairs], name: str, mode: str) -> None:
+    _check(well_known[name + mode], mode)
 
 
 def _silero(file: str) -> onnx.ModelProto:
@@ -111,7 +167,7 @@ def _follow(model: onnx.ModelProto, feeds: dict[str, Array]) -> list[Array]:
 
 
 @pytest.fixture(scope="module")
-def voices(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[list[Array], list[Array]]]:
+def voices(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Pairs]:
     """Outputs of every step of 10 s of sound, here and from onnxruntime."""
     directory = tmp_path_factory.mktemp("voices")
     expected = {}
@@ -122,24 +178,27 @@ def voices(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[list[Arr
             "state": np.zeros((2, 1, 128), np.float32),
             "sr": np.array(rate, np.int64),
         }
-        om = directory / f"{name}.om"
-        convert(model, om, f"input_shape=input:1,{before + step};state:2,1,128")
-        put_inputs(om, feeds)
-        om.with_suffix(".loop.json").write_text(json.dumps({"1": 1}))
         expected[name] = _follow(model, feeds)
+        for mode, options in MODES.items():
+            om = directory / f"{name}{mode}.om"
+            shapes = f"input_shape=input:1,{before + step};state:2,1,128"
+            convert(model, om, f"{shapes}\n{options}")
+            put_inputs(om, feeds)
+            om.with_suffix(".loop.json").write_text(json.dumps({"1": 1}))
     execute(directory)
-    return {name: (outputs(directory / f"{name}.om"), want) for name, want in expected.items()}
+    return {
+        name + mode: (outputs(directory / f"{name}{mode}.om"), expected[name])
+        for name in VOICES
+        for mode in MODES
+    }
 
 
+@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", VOICES)
-def test_voice_activity_follows_ten_seconds(
-    voices: dict[str, tuple[list[Array], list[Array]]], name: str
-) -> None:
-    got, expected = voices[name]
-    probability = expected[0]
+def test_voice_activity_follows_ten_seconds(voices: dict[str, Pairs], name: str, mode: str) -> None:
+    probability = voices[name][1][0]
     assert len(probability) >= 312
     assert probability.min() < 0.1 and probability.max() > 0.9  # speech and pauses are told apart
     # Over the whole run: a single probability of 3e-4 differs by 2.6e-4 of itself between two
     # optimization levels of onnxruntime.
-    for a, b in zip(got, expected, strict=True):
-        assert distance(a, b) <= BAR
+    _check(voices[name + mode], mode)

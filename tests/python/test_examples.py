@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import shutil
@@ -148,3 +149,13 @@ def test_hello_in_python(digits_om: Path) -> None:
     text = succeed(sys.executable, EXAMPLES / "hello.py", digits_om, cwd=REPOSITORY)
     with np.load(EXAMPLES / "digits" / "heldout.npz") as held_out:
         assert re.fullmatch(rf"Ascend910B1 says {held_out['labels'][0]} \(\d+\.\d%\)\n", text)
+
+
+def test_text_is_read_as_onnxruntime_reads_it() -> None:
+    if importlib.util.find_spec("rapidocr_onnxruntime") is None:
+        pytest.skip("the package rapidocr-onnxruntime, which carries the networks, is missing")
+    text = succeed(sys.executable, EXAMPLES / "ocr" / "demo.py", cwd=REPOSITORY)
+    assert text.endswith("the same as onnxruntime reads\n")
+    lines = text.replace(" ", "").splitlines()
+    for written in ("Offlinemodels", "UPSIDEDOWN", "Total:1024.50", "INVOICE2024-117"):
+        assert written in lines

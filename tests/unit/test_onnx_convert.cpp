@@ -115,6 +115,18 @@ TEST(convert_folds_shape_arithmetic) {
   CHECK(made.outputs[0].dims == (model::Dims{6, 2}));
 }
 
+TEST(convert_leaves_out_what_no_output_needs) {
+  OnnxBytes onnx;
+  onnx.input("x", {2}).input("unused", {3}).floats("w", {2}, {1, 2});
+  onnx.node("Mul", {"x", "w"}, {"dead"}, "dead").node("Exp", {"dead"}, {"deader"}, "deader");
+  onnx.node("Neg", {"x"}, {"y"}, "alive").output("y");
+  const model::Model made = model::convert_onnx(onnx.file(), {});
+  CHECK_EQ(count(made, "Mul") + count(made, "Exp") + count(made, "Const"), 0U);
+  CHECK_EQ(count(made, "Data"), 2U);
+  CHECK(made.graphs[0].find_op("alive") != nullptr);
+  CHECK(made.weights.bytes.empty());
+}
+
 TEST(convert_names_every_node_it_cannot_do) {
   OnnxBytes onnx;
   onnx.input("x", {2, 3}).node("Foo", {"x"}, {"a"}, "first").node("Relu", {"a"}, {"b"});
