@@ -179,6 +179,43 @@ def backend_branches(tree: ast.AST) -> list[int]:
     return lines
 
 
+def imports(tree: ast.Module) -> Iterator[tuple[str, int]]:
+    """Every imported module, and its names: "a.b" of `from a import b`, with the line."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((name.name, node.lineno) for name in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module, node.lineno
+            yield from ((f"{node.module}.{name.name}", node.lineno) for name in node.names)
+
+
+def test_serving_is_built_on_the_objects_and_one_clock(root: Path) -> None:
+    """No time, thread or event loop but the clock's, and nothing below the objects."""
+    banned = re.compile(
+        r"(time|threading|_thread|asyncio|sched|queue|selectors|select|concurrent|multiprocessing"
+        r"|ascendrt\._(?!slot)\w+)(\.|$)"
+    )
+    problems = [
+        f"ascendrt/{name}:{line} {module}"
+        for name, tree in python_sources(root)
+        if name.startswith("serving/")
+        for module, line in imports(tree)
+        if banned.match(module)
+    ]
+    assert problems == []
+
+
+def test_objects_know_nothing_of_serving(root: Path) -> None:
+    problems = [
+        f"ascendrt/{name}:{line}"
+        for name, tree in python_sources(root)
+        if not name.startswith("serving/") and name != "__init__.py"
+        for module, line in imports(tree)
+        if module.startswith("ascendrt.serving")
+    ]
+    assert problems == []
+
+
 def test_nothing_above_the_loader_asks_for_the_backend(root: Path) -> None:
     problems = [
         f"ascendrt/{name}:{line}"
