@@ -26,6 +26,11 @@ _MEANT = {
     "acl.rt.free_dvpp": "acl.media.dvpp_free",
     "acl.mdl.create_stream": "acl.rt.create_stream",
     "acl.rt.destory_context": "acl.rt.destroy_context",
+    "acl.rt.memcopy": "acl.rt.memcpy",
+    "acl.rt.get_ptr_addr": "acl.util.ptr_to_bytes (a copy) or acl.util.ptr_to_numpy (a view)",
+    "acl.mdl.add_input_buffer": "acl.mdl.add_dataset_buffer",
+    "acl.mdl.add_output_buffer": "acl.mdl.add_dataset_buffer",
+    "acl.mdl.get_output_shape": "acl.mdl.get_output_dims",
 }
 _NO_SUCH_MODULE = ("tdt", "graph", "const")
 

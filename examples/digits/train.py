@@ -1,7 +1,8 @@
 """Train the demo network on scikit-learn's digits and write it as ONNX.
 
-Owns `digits.onnx` (the network) and `heldout.npz` (the 360 images it was never shown); both are
-committed, so this script is needed only to make them again. It never imports ascendrt.
+Owns `digits.onnx` (the network for one image), `digits_batch.onnx` (the same for any number of
+them) and `heldout.npz` (the 360 images it was never shown); all are committed, so this script is
+needed only to make them again. It never imports ascendrt.
 
     python examples/digits/train.py            # needs numpy, scikit-learn, onnx; about 10 s
 
@@ -196,8 +197,8 @@ def train(split: Split, epochs: int = EPOCHS) -> Params:
     return params
 
 
-def export_onnx(params: Params, path: Path) -> None:
-    """Opset 17, input image [1, 1, 8, 8], output probabilities [1, 10]."""
+def export_onnx(params: Params, path: Path, batch: int | str = 1) -> None:
+    """Opset 17, input image [batch, 1, 8, 8], output probabilities [batch, 10]."""
     import onnx
     from onnx import TensorProto, helper, numpy_helper
 
@@ -216,8 +217,8 @@ def export_onnx(params: Params, path: Path) -> None:
     graph = helper.make_graph(
         nodes,
         "digits",
-        [helper.make_tensor_value_info("image", TensorProto.FLOAT, [1, 1, 8, 8])],
-        [helper.make_tensor_value_info("probabilities", TensorProto.FLOAT, [1, CLASSES])],
+        [helper.make_tensor_value_info("image", TensorProto.FLOAT, [batch, 1, 8, 8])],
+        [helper.make_tensor_value_info("probabilities", TensorProto.FLOAT, [batch, CLASSES])],
         [numpy_helper.from_array(value, name) for name, value in params.items()],
     )
     opset = [helper.make_opsetid("", 17)]
@@ -242,6 +243,7 @@ def main() -> None:
     params = train(split, options.epochs)
     options.out.mkdir(parents=True, exist_ok=True)
     export_onnx(params, options.out / "digits.onnx")
+    export_onnx(params, options.out / "digits_batch.onnx", "batch")
     save_held_out(split, options.out / "heldout.npz")
     train_accuracy = accuracy(params, split.train_x, split.train_y)
     print(f"accuracy: train {train_accuracy:.2%}, held out", end=" ")

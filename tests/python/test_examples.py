@@ -50,8 +50,8 @@ def compiler_of(language: str) -> str:
     return found
 
 
-def build(sdk: Path, language: str, target: Path, *flags: str) -> Path:
-    source = EXAMPLES / language / f"hello.{language}"
+def build(sdk: Path, language: str, target: Path, *flags: str, name: str = "hello") -> Path:
+    source = EXAMPLES / language / f"{name}.{language}"
     standard = {"c": "-std=c11", "cpp": "-std=c++17"}[language]
     link = [f"-L{sdk / 'lib64'}", "-lascendcl"]
     folders = ["-I", sdk / "include"]
