@@ -5,7 +5,7 @@ What the usual guide gets wrong:
 * It checks with `assert`, which `python -O` drops, and it ignores the codes of the way back.
 * It says `create_context` is needed after `set_device`. set_device gives the thread the device's
   default context already; an explicit one is for work that shall be apart.
-* It says that calls before `init` may crash. They answer a code (107002: the thread has no context).
+* It says that calls before `init` may crash. They answer a code (107002: no context here).
 * When a step fails, what the steps before it made stays. Here each step is undone whatever happens.
 """
 
