@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from ascendrt import _backend, _lib, interop
+from ascendrt import _backend, _fast, _lib, interop
 from ascendrt._copies import TO_DEVICE, TO_HOST, check_byte, room_for
-from ascendrt._gen.enums import aclrtMemMallocPolicy
 from ascendrt._lib import call, fast, lib
 from ascendrt._owned import Owned, settle
 from ascendrt.device import contexts, give_to_context
@@ -26,8 +25,8 @@ from ascendrt.errors import AscendrtError
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-_HUGE_FIRST = int(aclrtMemMallocPolicy.ACL_MEM_MALLOC_HUGE_FIRST)
 _DLPACK_CPU = 1
+_fast.watch_contexts(contexts)
 
 
 def memory_stats() -> dict[str, Any]:
@@ -57,7 +56,7 @@ def _told(blocks: bool) -> dict[str, Any]:
     return answer
 
 
-class Memory(Owned):
+class Memory(_fast.Block, Owned):
     """An allocation on the current device.
 
     A Context object closes what was made under it. Units: bytes. Raises: ValueError for a size
@@ -65,21 +64,19 @@ class Memory(Owned):
     pages for large sizes, contents undefined).
     """
 
-    size_bytes: int
-    _address: int
+    # Making and closing are hot paths and lie in the base; what is rare is here.
 
-    # A pair of Memory() and close() is a hot path: no call in it that is not needed.
-    def __init__(self, size_bytes: int) -> None:
-        if size_bytes < 1:
-            raise ValueError(f"size_bytes is {size_bytes}; an allocation has at least 1 byte")
-        address = fast.malloc(size_bytes, _HUGE_FIRST)
-        if address <= 0:
-            raise _lib.failure(-address, "aclrtMalloc", size_bytes=size_bytes)
-        self.size_bytes = size_bytes
-        self._address = address
-        self._closed = False
-        if contexts:
-            give_to_context(self)
+    def _not_allocated(self, size_bytes: int, code: int) -> None:
+        raise _lib.failure(code, "aclrtMalloc", size_bytes=size_bytes)
+
+    def _not_freed(self, code: int) -> None:
+        settle(code, "aclrtFree", 0, lambda: fast.free(self._address), memory=self)
+
+    def _join_context(self) -> None:
+        give_to_context(self)
+
+    def _abandoned(self) -> None:
+        Owned.__del__(self)
 
     @classmethod
     def from_array(cls, array: interop.HostArray) -> Self:
@@ -105,13 +102,6 @@ class Memory(Owned):
 
     def __repr__(self) -> str:
         return f"Memory({self.size_bytes} bytes at {self._address:#x})"
-
-    def close(self) -> None:
-        """Free the memory; further calls do nothing. Raises: AclError when it was freed before."""
-        if not self._closed:
-            self._closed = True
-            if code := fast.free(self._address):
-                settle(code, "aclrtFree", 0, lambda: fast.free(self._address), memory=self)
 
     @property
     def pointer(self) -> _lib.Handle:

@@ -11,6 +11,7 @@
 #include <Python.h>
 #include <stdint.h>
 #include <string.h>
+#include <structmember.h>
 
 #include "binding.h"
 #include "gen/all.h"
@@ -151,11 +152,21 @@ static PyObject* fast_queue_run(PyObject* self, PyObject* const* argv, Py_ssize_
 }
 
 /* Calls that neither wait nor lead to a function of Python. */
-ART_ENTER(malloc, 2)
-void* pointer = NULL;
-aclError status = aclrtMalloc(&pointer, v[0], (aclrtMemMallocPolicy)v[1]);
-return value_or((uintptr_t)pointer, status);
-ART_LEAVE
+/* The dict of open Context objects, once watch_contexts() has told. */
+static PyObject* open_contexts;
+
+static PyObject* fast_watch_contexts(PyObject* self, PyObject* const* argv, Py_ssize_t argc) {
+  (void)self;
+  if (argc != 1 || !PyDict_Check(argv[0])) {
+    PyErr_SetString(PyExc_TypeError, "takes the dict of open contexts");
+    return NULL;
+  }
+  PyObject* before = open_contexts;
+  Py_INCREF(argv[0]);
+  open_contexts = argv[0];
+  Py_XDECREF(before);
+  Py_RETURN_NONE;
+}
 
 ART_ENTER(set_context, 1)
 return PyLong_FromLong((long)aclrtSetCurrentContext((aclrtContext)v[0]));
@@ -182,7 +193,6 @@ ART_LEAVE
 #define ART_ROW(name, text) {#name, (PyCFunction)(void (*)(void))fast_##name, METH_FASTCALL, text}
 
 static PyMethodDef methods[] = {
-    ART_ROW(malloc, "malloc(size, policy, /)\n--\n\naclrtMalloc; gives the address or -code"),
     ART_ROW(free, "free(address, /)\n--\n\naclrtFree; gives the code"),
     ART_ROW(record_event, "record_event(event, stream, /)\n--\n\naclrtRecordEvent"),
     ART_ROW(stream_wait_event, "stream_wait_event(stream, event, /)\n--\n\naclrtStreamWaitEvent"),
@@ -199,6 +209,8 @@ static PyMethodDef methods[] = {
         "A run with its copies; gives 0 or step << 32 | code"),
     ART_ROW(graph_execute_async,
             "graph_execute_async(graph, stream, /)\n--\n\naclmdlRIExecuteAsync"),
+    ART_ROW(watch_contexts,
+            "watch_contexts(contexts, /)\n--\n\nWhile the dict holds any, Block joins its context"),
     ART_ROW(set_context, "set_context(context, /)\n--\n\naclrtSetCurrentContext"),
     ART_ROW(get_context, "get_context()\n--\n\naclrtGetCurrentContext; gives 0 for none"),
     ART_ROW(event_status, "event_status(event, /)\n--\n\naclrtQueryEventStatus; status or -code"),
@@ -206,11 +218,138 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
+/* An allocation on the device: the base of ascendrt.Memory. What is rare is a method of that. */
+struct block {
+  PyObject_HEAD uintptr_t address;
+  Py_ssize_t size_bytes;
+  char closed;
+};
+
+static PyObject* block_new(PyTypeObject* type, PyObject* args, PyObject* names) {
+  struct block* self = (struct block*)PyType_GenericNew(type, args, names);
+  if (self != NULL) self->closed = 1;
+  return (PyObject*)self;
+}
+
+/* 0 for a call that answered, -1 for one that raised. */
+static int done(PyObject* answer) {
+  Py_XDECREF(answer);
+  return answer == NULL ? -1 : 0;
+}
+
+static int load_libraries(void) {
+  PyObject* loader = PyImport_ImportModule("ascendrt._backend");
+  PyObject* loaded = loader == NULL ? NULL : PyObject_CallMethod(loader, "load", NULL);
+  Py_XDECREF(loader);
+  return done(loaded);
+}
+
+static int block_init(PyObject* object, PyObject* args, PyObject* names) {
+  static char* keywords[] = {"size_bytes", NULL};
+  struct block* self = (struct block*)object;
+  Py_ssize_t size = 0;
+  void* pointer = NULL;
+  if (names == NULL && PyTuple_Size(args) == 1) {
+    size = PyLong_AsSsize_t(PyTuple_GetItem(args, 0));
+    if (size == -1 && PyErr_Occurred()) return -1;
+  } else if (!PyArg_ParseTupleAndKeywords(args, names, "n:Memory", keywords, &size)) {
+    return -1;
+  }
+  if (size < 1) {
+    PyErr_Format(PyExc_ValueError, "size_bytes is %zd; an allocation has at least 1 byte", size);
+    return -1;
+  }
+  if (art_bind_symbol_count() == 0 && load_libraries() != 0) return -1;
+  const aclError status = aclrtMalloc(&pointer, (size_t)size, ACL_MEM_MALLOC_HUGE_FIRST);
+  if (status != 0) {
+    return done(PyObject_CallMethod(object, "_not_allocated", "nl", size, (long)status));
+  }
+  self->address = (uintptr_t)pointer;
+  self->size_bytes = size;
+  self->closed = 0;
+  if (open_contexts != NULL && PyDict_Size(open_contexts) > 0) {
+    return done(PyObject_CallMethod(object, "_join_context", NULL));
+  }
+  return 0;
+}
+
+static PyObject* block_close(PyObject* object, PyObject* nothing) {
+  struct block* self = (struct block*)object;
+  (void)nothing;
+  if (!self->closed) {
+    aclError status;
+    self->closed = 1;
+    PyThreadState* thread = PyEval_SaveThread();
+    status = aclrtFree((void*)self->address);
+    PyEval_RestoreThread(thread);
+    if (status != 0) return PyObject_CallMethod(object, "_not_freed", "l", (long)status);
+  }
+  Py_RETURN_NONE;
+}
+
+static void block_finalize(PyObject* object) {
+  PyObject *type, *value, *trace;
+  if (((struct block*)object)->closed) return;
+  PyErr_Fetch(&type, &value, &trace);
+  if (done(PyObject_CallMethod(object, "_abandoned", NULL)) != 0) {
+    PyErr_WriteUnraisable(object);
+  }
+  PyErr_Restore(type, value, trace);
+}
+
+static void block_dealloc(PyObject* object) {
+  PyTypeObject* type = Py_TYPE(object);
+  freefunc give_back = (freefunc)PyType_GetSlot(type, Py_tp_free);
+  give_back(object);
+  Py_DECREF(type);
+}
+
+static PyMethodDef block_methods[] = {
+    {"close", block_close, METH_NOARGS,
+     "close()\n--\n\nFree the memory; further calls do nothing.\n\n"
+     "Raises: AclError when it was freed before."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyMemberDef block_members[] = {
+    {"size_bytes", T_PYSSIZET, offsetof(struct block, size_bytes), 0, "Units: bytes."},
+    {"_address", T_ULONG, offsetof(struct block, address), 0, NULL},
+    {"_closed", T_BOOL, offsetof(struct block, closed), 0, NULL},
+    {NULL, 0, 0, 0, NULL},
+};
+
+static PyType_Slot block_slots[] = {
+    {Py_tp_new, block_new},
+    {Py_tp_init, block_init},
+    {Py_tp_finalize, block_finalize},
+    {Py_tp_dealloc, block_dealloc},
+    {Py_tp_methods, block_methods},
+    {Py_tp_members, block_members},
+    {0, NULL},
+};
+
+static PyType_Spec block_spec = {
+    .name = "ascendrt._fast.Block",
+    .basicsize = sizeof(struct block),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
+    .slots = block_slots,
+};
+
+static int add_block(PyObject* module) {
+  PyObject* type = PyType_FromSpec(&block_spec);
+  if (type != NULL && PyModule_AddObject(module, "Block", type) == 0) return 0;
+  Py_XDECREF(type);
+  return -1;
+}
+
+static PyModuleDef_Slot slots[] = {{Py_mod_exec, add_block}, {0, NULL}};
+
 static PyModuleDef definition = {
     .m_base = PyModuleDef_HEAD_INIT,
     .m_name = "ascendrt._fast",
     .m_doc = "Fast calls of the object layer; see ascendrt/_lib.py.",
     .m_methods = methods,
+    .m_slots = slots,
 };
 
 PyMODINIT_FUNC PyInit__fast(void);
