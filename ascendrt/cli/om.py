@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ascendrt.cli import CommandError
+from ascendrt.cli.progress import waiting
 
 if TYPE_CHECKING:
     import numpy as np
@@ -49,6 +50,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     run.add_argument("--out", type=Path, required=True, metavar="DIR")
     run.add_argument("--device", type=int, default=0, metavar="N")
+    run.add_argument("--json", action="store_true", help="print one JSON object")
     run.add_argument(
         "--source",
         type=Path,
@@ -63,7 +65,13 @@ def convert_command(options: argparse.Namespace) -> int:
     from ascendrt import _ctl
 
     lines: list[tuple[bool, str]] = []
-    code = _ctl.compile_model(options.words, lambda is_error, line: lines.append((is_error, line)))
+    words = [word for word in options.words if word != "--json"]
+    options.json = len(words) < len(options.words)
+    with waiting(f"converting {words[0]}" if words else "converting"):
+        code = _ctl.compile_model(words, lambda is_error, line: lines.append((is_error, line)))
+    if options.json and code == 0:
+        print(json.dumps({"notes": [line for _, line in lines]}, indent=1))
+        return 0
     for is_error, line in lines[: len(lines) - bool(code)]:
         print(f"ascendrt: {line}" if is_error else line, file=sys.stderr if is_error else None)
     if code == _WRONG_USAGE:
@@ -157,10 +165,16 @@ def run_command(options: argparse.Namespace) -> int:
         arrays = [_read_array(path) for path in input_files(options.input, model)]
         results = model(*arrays)
         options.out.mkdir(parents=True, exist_ok=True)
+        written = []
         for index, (spec, result) in enumerate(zip(model.outputs, results, strict=True)):
             target = options.out / output_name(index, spec)
             np.save(target, result)
-            print(f"wrote {target} {result.dtype} {list(result.shape)}")
+            shape = list(result.shape)
+            written.append({"file": str(target), "dtype": str(result.dtype), "shape": shape})
+            if not options.json:
+                print(f"wrote {target} {result.dtype} {shape}")
+    if options.json:
+        print(json.dumps({"outputs": written}, indent=1))
     return 0
 
 

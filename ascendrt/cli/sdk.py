@@ -7,6 +7,7 @@ the names beside `include` and `lib64` are links, because projects spell those t
 from __future__ import annotations
 
 import argparse
+import json
 import platform
 import shlex
 import shutil
@@ -39,6 +40,7 @@ _SETENV_BASH = """\
 def configure(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("directory", type=Path, metavar="DIR", help="new or earlier sdk folder")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.set_defaults(command=command)
 
 
@@ -46,6 +48,9 @@ def command(options: argparse.Namespace) -> int:
     """Write the folder and say how to use it."""
     root: Path = options.directory.absolute()
     write(root)
+    if options.json:
+        print(json.dumps({"directory": str(root), "source": str(root / "set_env.sh")}, indent=1))
+        return 0
     print(f"wrote {root}; now: source {shlex.quote(str(root / 'set_env.sh'))}")
     return 0
 

@@ -43,7 +43,8 @@ def command(options: argparse.Namespace) -> int:
     if options.reset:
         from ascendrt import _ctl
 
-        print(_ctl.reset_ledger(os.environ.get("ASCENDRT_MACHINE") or "default"))
+        text = _ctl.reset_ledger(os.environ.get("ASCENDRT_MACHINE") or "default")
+        print(json.dumps({"reset": text}) if options.json else text)
         return 0
     if options.output is not None and not (options.memory or options.snapshot):
         raise AscendrtError("--output needs --memory or --snapshot: there is no other picture")

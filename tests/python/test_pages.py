@@ -65,7 +65,9 @@ def test_readme_lists_every_setting() -> None:
         path
         for folder in ("emulator", "ascendrt", "csrc")
         for path in (REPOSITORY / folder).rglob("*")
-        if path.suffix in (".cpp", ".hpp", ".c", ".py") and "gen" not in path.parts
+        if path.suffix in (".cpp", ".hpp", ".c", ".py")
+        and "gen" not in path.parts
+        and path.name != "settings.py"  # the list itself
     ]
     read = {
         name

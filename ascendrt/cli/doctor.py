@@ -1,0 +1,290 @@
+"""`ascendrt doctor`: what there is, what is wrong with it, and what to do.
+
+Owns: the findings and their order. Must never load a library into this process, change anything, or
+end with a traceback: it is run where things are broken. Whatever may crash is tried in a child.
+"""
+
+from __future__ import annotations
+
+import argparse
+import glob
+import importlib.machinery
+import importlib.util
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from importlib import metadata
+from itertools import dropwhile
+from pathlib import Path
+from typing import Literal
+
+from ascendrt import __version__, _backend
+from ascendrt.cli import versions
+from ascendrt.cli.parsing import suggestion
+from ascendrt.errors import AscendrtError
+
+State = Literal["ok", "note", "problem"]
+_MARKS = {"ok": "ok  ", "note": "note", "problem": "FAIL"}
+_TRIAL_S = 120
+_TRIAL = """
+import json
+import numpy as np
+import ascendrt
+told = {"soc": ascendrt.soc_name(), "devices": ascendrt.device_count()}
+numbers = np.arange(1 << 16, dtype=np.int32)
+with ascendrt.Device(0), ascendrt.Memory(numbers.nbytes) as memory, ascendrt.Stream() as stream:
+    stream.write(memory, numbers)
+    stream.synchronize()
+    told["same"] = bool((memory.read(numbers.shape, numbers.dtype) == numbers).all())
+print("ascendrt-trial " + json.dumps(told))
+"""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at."""
+
+    topic: str
+    state: State
+    text: str
+    advice: str = ""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.epilog = "exit codes: 0 no problem was found, 1 there is one, 2 wrong usage"
+    parser.set_defaults(command=command)
+
+
+def command(options: argparse.Namespace) -> int:
+    """Print the findings; 1 when one of them is a problem."""
+    findings = list(examine(os.environ))
+    problems = sum(finding.state == "problem" for finding in findings)
+    if options.json:
+        told = {"problems": problems, "findings": [asdict(finding) for finding in findings]}
+        print(json.dumps(told, indent=1))
+    else:
+        for finding in findings:
+            print(f"{_MARKS[finding.state]}  {finding.topic:10} {finding.text}")
+            if finding.advice:
+                print(f"{'':17}-> {finding.advice}")
+        print(f"{problems} problem(s)" if problems else "no problem was found")
+    return 1 if problems else 0
+
+
+def examine(environ: Mapping[str, str]) -> Iterator[Finding]:
+    """Look at everything, from what others stand on to what stands on others."""
+    looks: tuple[Callable[[Mapping[str, str]], Iterator[Finding]], ...] = (
+        _package, _backends, _driver, _versions, _variables, _modules, _tools, _trial,
+    )  # fmt: skip
+    for look in looks:
+        try:
+            yield from look(environ)
+        except (AscendrtError, OSError, ValueError) as error:
+            name = look.__name__.strip("_")
+            yield Finding(name, "problem", f"could not be examined: {error}")
+
+
+def _package(_: Mapping[str, str]) -> Iterator[Finding]:
+    where = Path(__file__).parents[1]
+    machine = f"Python {platform.python_version()}, {platform.machine()}"
+    try:
+        libraries = _backend.package_lib_dir()
+    except AscendrtError as error:
+        yield Finding("package", "problem", f"ascendrt {__version__} in {where}", str(error))
+        return
+    yield Finding("package", "ok", f"ascendrt {__version__} in {where}, {machine}")
+    count = len(list(libraries.glob("lib*.so")))
+    if count:
+        yield Finding("package", "ok", f"{count} emulator libraries in {libraries}")
+    else:
+        advice = "install ascendrt again: the wheel or the build is incomplete"
+        yield Finding("package", "problem", f"no emulator libraries in {libraries}", advice)
+
+
+def _backends(environ: Mapping[str, str]) -> Iterator[Finding]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the attempts say the same
+        try:
+            chosen = _backend.choose(environ)
+        except AscendrtError as error:
+            advice = "set ASCENDRT_BACKEND=emu to work without a card meanwhile"
+            yield Finding("backend", "problem", str(error), advice)
+            return
+    yield Finding("backend", "ok", f"{chosen.kind}, by {chosen.origin}: {chosen.directory}")
+    for attempt in chosen.attempts:
+        if attempt.broken:
+            yield Finding("toolkit", "problem", str(attempt), _advice_for(attempt.reason))
+        elif attempt.usable:
+            yield Finding("toolkit", "ok", str(attempt))
+        elif attempt.place.origin.startswith("ASCEND_"):
+            advice = f"unset {attempt.place.origin}, or source the set_env.sh of a toolkit"
+            yield Finding("toolkit", "note", str(attempt), advice)
+    if not any(attempt.library for attempt in chosen.attempts):
+        yield Finding("toolkit", "ok", "no CANN toolkit was looked at or found; none is needed")
+
+
+# By a word of the reason why a toolkit cannot be used.
+_ADVICE = {
+    "libascend_hal": "the driver's libraries are not found: install the driver, or add "
+    "/usr/local/Ascend/driver/lib64/driver and .../common to LD_LIBRARY_PATH",
+    "stub": "put the toolkit's lib64 before devlib and stub folders in LD_LIBRARY_PATH",
+    "0 devices": "check `npu-smi info`, ASCEND_RT_VISIBLE_DEVICES, and in a container the "
+    "--device /dev/davinci* options",
+    "cannot open shared object": "a library that it needs is missing: source the toolkit's "
+    "set_env.sh, and install the package that has it",
+    "507": "the driver refuses: check `npu-smi info` and that driver and toolkit go together",
+}
+
+
+def _advice_for(reason: str) -> str:
+    for word, advice in _ADVICE.items():
+        if word in reason:
+            return advice
+    return "source the toolkit's set_env.sh and check the driver with `npu-smi info`"
+
+
+def _driver(_: Mapping[str, str]) -> Iterator[Finding]:
+    nodes = [path for path in sorted(glob.glob(_backend.DEVICE_GLOB)) if path[-1].isdigit()]
+    if not nodes:
+        yield Finding("driver", "ok", "no NPU device files: this machine has no card, or none here")
+        return
+    closed = [path for path in nodes if not os.access(path, os.R_OK | os.W_OK)]
+    yield Finding("driver", "ok", f"{len(nodes)} device file(s): {', '.join(nodes)}")
+    if closed:
+        advice = "add the user to the group of the files (usermod -aG HwHiAiUser USER), log in anew"
+        yield Finding("driver", "problem", f"no permission for {', '.join(closed)}", advice)
+
+
+def _versions(environ: Mapping[str, str]) -> Iterator[Finding]:
+    base = versions.below_the_driver(versions.driver_home())
+    root = environ.get("ASCEND_HOME_PATH") or environ.get("ASCEND_TOOLKIT_HOME")
+    toolkit = versions.of_toolkit(Path(root)) if root else []
+    for part in (*base, *toolkit):
+        yield Finding("version", "ok", f"{part.name} {part.version} ({part.file})")
+    for pair in versions.pairs(base, toolkit):
+        advice = "" if pair.fits else "install versions of one release: the notes of CANN list them"
+        yield Finding("version", "ok" if pair.fits else "problem", pair.text, advice)
+
+
+_FOLDERS = ("ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME", "ASCEND_OPP_PATH", "ASCENDRT_LIBRARY_DIR")
+
+
+def _variables(environ: Mapping[str, str]) -> Iterator[Finding]:
+    from ascendrt.cli.settings import KNOWN
+
+    for name, value in sorted(environ.items()):
+        if name.startswith("ASCENDRT_"):
+            if name in KNOWN:
+                yield Finding("variable", "ok", f"{name}={value}")
+            else:
+                meant = suggestion(name, KNOWN, cutoff=0.85)
+                advice = f"ascendrt reads no such variable{meant}"
+                yield Finding("variable", "problem" if meant else "note", f"{name}={value}", advice)
+    for name in _FOLDERS:
+        if environ.get(name) and not Path(environ[name]).is_dir():
+            advice = f"unset {name}, or correct it: no such folder"
+            yield Finding("variable", "problem", f"{name}={environ[name]}", advice)
+    homes = {os.path.realpath(environ[name]) for name in _FOLDERS[:2] if environ.get(name)}
+    if len(homes) > 1:
+        advice = "source one set_env.sh only: two toolkits are mixed"
+        yield Finding("variable", "note", f"{' and '.join(_FOLDERS[:2])} differ", advice)
+    yield from _library_path(environ.get("LD_LIBRARY_PATH", ""))
+
+
+def _library_path(text: str) -> Iterator[Finding]:
+    entries = [entry for entry in text.split(":") if entry]
+    missing = [entry for entry in entries if not Path(entry).is_dir()]
+    if missing:
+        text = f"LD_LIBRARY_PATH names folders that are not there: {', '.join(missing)}"
+        yield Finding("variable", "note", text)
+    holders = [entry for entry in entries if (Path(entry) / "libascendcl.so").exists()]
+    if len({os.path.realpath(entry) for entry in holders}) > 1:
+        text = f"LD_LIBRARY_PATH has several libascendcl.so; programs take {holders[0]}"
+        yield Finding("variable", "note", text, f"the others are {', '.join(holders[1:])}")
+
+
+# Modules that matter when they are there; the first two are needed.
+_MODULES = ("numpy", "cffi", "onnx", "torch", "torch_npu", "mindspore", "onnxruntime", "tqdm")
+
+
+def _modules(_: Mapping[str, str]) -> Iterator[Finding]:
+    for name in _MODULES:
+        if importlib.util.find_spec(name) is not None:
+            yield Finding("python", "ok", f"{name} {_version_of(name)}")
+        elif name in ("numpy", "cffi"):
+            yield Finding("python", "problem", f"{name} is missing", f"pip install {name}")
+    owners = [
+        each for each in ("onnxruntime", "onnxruntime-cann", "onnxruntime-gpu") if _is_there(each)
+    ]
+    if len(owners) > 1:
+        text = f"{' and '.join(owners)} own the same module; the one installed last has overwritten"
+        advice = f"pip uninstall {' '.join(owners)}, then install the one you want"
+        yield Finding("python", "problem", text, advice)
+    found = [
+        spec.origin
+        for entry in sys.path
+        if (spec := importlib.machinery.PathFinder.find_spec("acl", [entry or "."])) and spec.origin
+    ]
+    for index, origin in enumerate(dict.fromkeys(found)):
+        yield Finding(
+            "python", "note" if index else "ok",
+            f"module acl: {origin}" + (" (hidden by the one above)" if index else ""),
+        )  # fmt: skip
+
+
+def _is_there(distribution: str) -> bool:
+    try:
+        metadata.distribution(distribution)
+    except metadata.PackageNotFoundError:
+        return False
+    return True
+
+
+def _version_of(name: str) -> str:
+    for distribution in (name, name.replace("_", "-")):
+        if _is_there(distribution):
+            return metadata.version(distribution)
+    return "(no metadata)"
+
+
+def _tools(environ: Mapping[str, str]) -> Iterator[Finding]:
+    for name in ("atc", "npu-smi", "msprof"):
+        path = shutil.which(name, path=environ.get("PATH"))
+        if path:
+            yield Finding("tool", "ok", f"{name}: {path}")
+
+
+def _trial(environ: Mapping[str, str]) -> Iterator[Finding]:
+    """Copy something to device 0 and back, in a child: a broken driver may crash or hang it."""
+    try:
+        child = subprocess.run(
+            [sys.executable, "-c", _TRIAL], env=dict(environ), stdin=subprocess.DEVNULL,
+            capture_output=True, text=True, errors="replace", timeout=_TRIAL_S, check=False,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        advice = "the driver or another process holds the device: `npu-smi info`, `ascendrt smi`"
+        yield Finding("trial", "problem", f"no end within {_TRIAL_S} s", advice)
+        return
+    line = next((x for x in child.stdout.splitlines() if x.startswith("ascendrt-trial ")), "")
+    told = json.loads(line.partition(" ")[2]) if line else {}
+    if told.get("same"):
+        text = f"a copy to device 0 and back is right: {told['soc']}, {told['devices']} device(s)"
+        yield Finding("trial", "ok", text)
+        return
+    reason = "it came back changed" if told else _last_error(child.stderr)
+    text = f"a copy to device 0 and back fails: {reason or f'exit status {child.returncode}'}"
+    yield Finding("trial", "problem", text)
+
+
+def _last_error(text: str) -> str:
+    """Return what a traceback ends with: the error and all lines of its text."""
+    lines = text.strip().rpartition("Traceback (most recent call last):\n")[2].splitlines()
+    return "\n".join(dropwhile(lambda line: line.startswith("  "), lines))

@@ -1,0 +1,68 @@
+"""Progress of long work, on the error channel and only where a person looks at it.
+
+Needs tqdm (`pip install ascendrt[progress]`); without it, or where the channel is no terminal,
+nothing is shown and nothing else changes.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+_DELAY_S = 1.0  # work that is over by then shows nothing
+_TICK_S = 0.2
+
+
+def steps(items: Sequence[T], what: str) -> Iterator[T]:
+    """Go through the items; the bar tells how many are over."""
+    bar = _bar(what, len(items))
+    try:
+        for item in items:
+            yield item
+            if bar is not None:
+                bar.update()
+    finally:
+        if bar is not None:
+            bar.close()
+
+
+@contextmanager
+def waiting(what: str) -> Iterator[None]:
+    """Show for how long the block has been at work: one call whose end nobody can foresee."""
+    bar = _bar(what, None)
+    if bar is None:
+        yield
+        return
+    over = threading.Event()
+
+    def tick() -> None:
+        while not over.wait(_TICK_S):
+            bar.update(0)
+            bar.refresh()
+
+    thread = threading.Thread(target=tick, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+        bar.close()
+
+
+def _bar(what: str, total: int | None) -> Any:
+    if sys.stderr is None or not sys.stderr.isatty():
+        return None
+    try:
+        from tqdm import tqdm
+    except ImportError:
+        return None
+    form = None if total else "{desc}: {elapsed}"
+    return tqdm(
+        desc=what, total=total, delay=_DELAY_S if total else 0, leave=False, bar_format=form,
+        file=sys.stderr,
+    )  # fmt: skip
