@@ -349,9 +349,11 @@ void Converter::report_unsupported() const {
 }
 
 void Converter::add_inputs(GraphConverter& root) {
-  for (const onnx::GraphInput& input : session_.file.graph.inputs) {
-    root.define(input.name, add_input(root.builder(), input, session_.options));
+  const auto& inputs = session_.file.graph.inputs;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    root.define(inputs[i].name, add_input(root.builder(), inputs[i], i, session_.options));
   }
+  number_inputs(model_.graphs[0]);
 }
 
 // Output names have the form of the real compiler: "op:index:tensor".

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "model/aipp.hpp"
 #include "model/model.hpp"
 #include "model/precision.hpp"
 
@@ -44,6 +45,7 @@ struct ConvertOptions {
   std::vector<std::string> out_names;              // or outputs of the file by their names
   std::vector<OutputType> output_types;
   std::vector<std::string> input_fp16_nodes;
+  std::vector<AippConfig> aipp;
   PrecisionMode precision = PrecisionMode::kOrigin;
   std::string command_line;  // recorded in the file
 };

@@ -70,6 +70,12 @@ GraphValue GraphBuilder::add_data(const std::string& name, const TensorType& typ
   return value;
 }
 
+void GraphBuilder::annotate_data(const AttrMap& attrs, int32_t format) {
+  Op& op = graph_.ops.back();
+  for (const Attr& attr : attrs.items()) op.attrs.set(attr.name, attr.value);
+  op.input_descs[0].format = op.output_descs[0].format = format;
+}
+
 GraphValue GraphBuilder::constant(const std::string& name, const TensorType& type, Bytes bytes) {
   return {type, name, "", std::make_shared<const Bytes>(std::move(bytes))};
 }

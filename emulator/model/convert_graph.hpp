@@ -41,6 +41,8 @@ class GraphBuilder {
 
   // parent_operand: the operand of the op around it that a body's input stands for.
   GraphValue add_data(const std::string& name, const TensorType& type, int64_t parent_operand = -1);
+  // More of the Data op added last: attributes, and the format of its tensor.
+  void annotate_data(const AttrMap& attrs, int32_t format);
   GraphValue constant(const std::string& name, const TensorType& type, Bytes bytes);
   GraphValue int_list(const std::string& name, const std::vector<int64_t>& values);
   GraphValue int_scalar(const std::string& name, int64_t value);

@@ -96,6 +96,70 @@ int32_t wanted_type(const ConvertOptions& options, size_t i) {
 
 bool is_real(int32_t dtype) { return dtype == kFloat || dtype == kFloat16 || dtype == kBfloat16; }
 
+const AippConfig* find_aipp(const ConvertOptions& options, const std::string& name, size_t place) {
+  for (const AippConfig& config : options.aipp) {
+    const bool same = config.input_name.empty() ? config.input_rank == static_cast<int64_t>(place)
+                                                : config.input_name == name;
+    if (same) return &config;
+  }
+  return nullptr;
+}
+
+// The Data ops of an image and of its parameters; what the op behind them takes.
+GraphBuilder::Inputs image_operands(GraphBuilder& graph, const std::string& name, const Dims& dims,
+                                    const AippConfig& config, const ops::AippParams* params) {
+  AttrMap attrs;
+  attrs.set(kAippAttrs, Box(aipp_attributes(config, params)));
+  if (params == nullptr) {
+    const std::string block =
+        std::string(kAippData) +
+        (config.input_rank == 0 ? "" : "_" + std::to_string(config.input_rank));
+    attrs.set(kAippMode, "dynamic_aipp");
+    attrs.set(kAippMap, block);
+    attrs.set("_dynamic_aipp_input_dims", dims);
+    attrs.set("input_dims", dims);
+    const GraphValue image = graph.add_data(name, {ACL_UINT8, {config.max_src_bytes}});
+    graph.annotate_data(attrs, kNchw);
+    const GraphValue data = graph.add_data(block, {ACL_UINT8, {aipp_data_bytes(dims[0])}});
+    graph.annotate_data(attributes({{std::string(kAippMode), "dynamic_aipp_conf"}}), kNd);
+    return {image, data};
+  }
+  const auto format = static_cast<ops::ImageFormat>(params->head.format);
+  const int64_t width = params->head.src_w;
+  const int64_t height = params->head.src_h;
+  const Dims bytes = image_dims_v2(format, dims[0], width, height);
+  attrs.set(kAippMode, "static_aipp");
+  attrs.set("_dynamic_aipp_input_dims", image_dims(format, dims[0], width, height));
+  attrs.set("input_dims", bytes);
+  const GraphValue image = graph.add_data(name, {ACL_UINT8, to_shape(bytes)});
+  graph.annotate_data(attrs, kNhwc);
+  Bytes block = params->block();
+  const TensorType type{ACL_UINT8, {static_cast<int64_t>(block.size())}};
+  return {image, graph.constant(name + "_aipp_parameters", type, std::move(block))};
+}
+
+// An image and the op that makes of it what the network takes.
+GraphValue add_image(GraphBuilder& graph, const std::string& name, const TensorType& type,
+                     const AippConfig& config) {
+  const bool bytes = type.dtype == ACL_UINT8;
+  if (type.shape.rank() != 4 || (!bytes && !is_real(type.dtype))) {
+    refuse("AIPP: input '" + name + "' is " + dtype_name(type.dtype) + " " + type.shape.text() +
+           "; images go to inputs [N, C, H, W] of float or uint8");
+  }
+  const Dims dims = to_dims(type.shape);
+  std::optional<ops::AippParams> params;
+  if (!config.dynamic) params = static_params(config, dims);
+  const auto operands = image_operands(graph, name, dims, config, params ? &*params : nullptr);
+  const int64_t made = bytes ? kUint8 : kFloat;
+  const GraphValue y = graph.add_one(
+      "Aipp", name + "_aipp", operands,
+      attributes(
+          {{"output_shape", dims}, {"dst_type", made}, {"padding_value", config.padding_value}}));
+  if (bytes || type.dtype == ACL_FLOAT) return y;
+  return graph.add_one("Cast", name + "_cast", {y},
+                       attributes({{"dst_type", static_cast<int64_t>(type.dtype)}}));
+}
+
 // Between output `i` of the graph and what makes it.
 void add_cast(Graph& graph, Op& net_output, size_t i, int32_t dtype) {
   Op cast;
@@ -118,6 +182,14 @@ void check_names(const onnx::Graph& graph, const ConvertOptions& options) {
   }
   for (const std::string& name : options.input_fp16_nodes) {
     check_input_name(graph, "input_fp16_nodes", name);
+  }
+  for (const AippConfig& config : options.aipp) {
+    if (!config.input_name.empty()) {
+      check_input_name(graph, "related_input_name", config.input_name);
+    } else if (config.input_rank >= static_cast<int64_t>(graph.inputs.size())) {
+      refuse("related_input_rank is " + std::to_string(config.input_rank) + ", the model has " +
+             std::to_string(graph.inputs.size()) + " inputs");
+    }
   }
   for (const OutputType& type : options.output_types) {
     const auto& nodes = options.out_nodes;
@@ -175,7 +247,7 @@ Dims wanted_dims(const onnx::GraphInput& input, const ConvertOptions& options) {
   return dims;
 }
 
-GraphValue add_input(GraphBuilder& graph, const onnx::GraphInput& input,
+GraphValue add_input(GraphBuilder& graph, const onnx::GraphInput& input, size_t place,
                      const ConvertOptions& options) {
   const auto dtype = static_cast<aclDataType>(input.dtype);
   if (ops::dtype_size(dtype) == 0) {
@@ -189,7 +261,19 @@ GraphValue add_input(GraphBuilder& graph, const onnx::GraphInput& input,
   }
   const TensorType type{dtype, to_shape(dims)};
   static_cast<void>(type.shape.elements());
-  return graph.add_data(input.name, type);
+  const AippConfig* aipp = find_aipp(options, input.name, place);
+  return aipp == nullptr ? graph.add_data(input.name, type)
+                         : add_image(graph, input.name, type, *aipp);
+}
+
+void number_inputs(Graph& graph) {
+  int64_t next = 0;
+  for (const bool parameters : {false, true}) {
+    for (Op& op : graph.ops) {
+      const bool is_data = op.type == "Data" && op.name.starts_with(kAippData) == parameters;
+      if (is_data) op.attrs.set("index", next++);
+    }
+  }
 }
 
 // Casts between the types that the precision pass chooses from are the pass's.
@@ -217,7 +301,7 @@ void apply_edge_types(Graph& graph, const ConvertOptions& options) {
 void apply_input_format(Graph& graph, int32_t format) {
   if (format == kFormatUndefined) return;
   for (Op& op : graph.ops) {
-    if (op.type != "Data") continue;
+    if (op.type != "Data" || op.attrs.find(kAippMode) != nullptr) continue;
     for (auto* descs : {&op.input_descs, &op.output_descs}) {
       for (TensorDesc& desc : *descs) {
         const size_t rank = desc.dims.size();

@@ -21,9 +21,13 @@ void select_outputs(onnx::Graph& graph, const ConvertOptions& options);
 // The dims of an input after the options: -1 stays where a gear or a run decides.
 Dims wanted_dims(const onnx::GraphInput& input, const ConvertOptions& options);
 
-// The Data op of an input. All dims must be fixed.
-GraphValue add_input(GraphBuilder& graph, const onnx::GraphInput& input,
+// The Data op of input number `place`, with the preparation of images behind it. All dims must be
+// fixed.
+GraphValue add_input(GraphBuilder& graph, const onnx::GraphInput& input, size_t place,
                      const ConvertOptions& options);
+
+// Numbers the Data ops: parameters of image preparation stand behind the network's own inputs.
+void number_inputs(Graph& graph);
 
 // Writes the types and formats that the options want for inputs and outputs to the finished root
 // graph; the precision pass behind makes them true.

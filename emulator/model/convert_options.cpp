@@ -2,7 +2,8 @@
 // written. Must never: look into a model; what needs the network is checked by the converter.
 #include <algorithm>
 #include <charconv>
-#include <set>
+#include <fstream>
+#include <sstream>
 
 #include "gen/soc.inc"
 #include "model/convert.hpp"
@@ -208,6 +209,15 @@ void set_fp16_nodes(ConvertOptions& options, std::string_view text) {
   }
 }
 
+void set_aipp(ConvertOptions& options, std::string_view text) {
+  const std::string path(text);
+  std::ifstream file(path, std::ios::binary);
+  std::stringstream content;
+  if (file) content << file.rdbuf();
+  if (!file) bad_option("insert_op_conf: file '" + path + "' cannot be read");
+  options.aipp = parse_aipp(content.str());
+}
+
 void set_precision_mode(ConvertOptions& options, std::string_view text) {
   const auto mode = find_precision_mode(text);
   if (!mode) {
@@ -246,6 +256,7 @@ constexpr Setter kSetters[] = {
     {"out_nodes", set_out_nodes},
     {"output_type", set_output_type},
     {"input_fp16_nodes", set_fp16_nodes},
+    {"insert_op_conf", set_aipp},
     {"precision_mode", set_precision_mode},
     {"precision_mode_v2", set_precision_mode},
     {"command_line", set_command_line},
@@ -276,6 +287,9 @@ bool set_convert_option(ConvertOptions& options, std::string_view name, std::str
 
 void check_convert_options(const ConvertOptions& options) {
   const GearKind kind = options.gears.kind;
+  if (kind != GearKind::kNone && !options.aipp.empty()) {
+    bad_option("insert_op_conf and gears in one model are not offered");
+  }
   if (kind == GearKind::kNone) return;
   const size_t open = open_dims(options);
   if (open == 0) {

@@ -139,6 +139,7 @@ std::span<const OpType> sequence_op_types();
 std::span<const OpType> image_op_types();
 std::span<const OpType> misc_op_types();
 std::span<const OpType> control_op_types();
+std::span<const OpType> aipp_op_types();
 std::span<const OpType> random_op_types();
 
 ops::Shape open_shape();  // of a tensor whose rank is not known: one dim of -2, as in the files

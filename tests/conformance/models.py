@@ -98,9 +98,19 @@ class OmFiles:
     @cached_property
     def rows(self) -> bytes:
         """A network x[n, 4] -> -x, compiled for batches of 2 and 5."""
-        (self.folder / "rows.onnx").write_bytes(_rows())
+        (self.folder / "rows.onnx").write_bytes(_negation(["n", 4]))
         options = ("--input_shape=x:-1,4", "--dynamic_batch_size=2,5")
         return convert(self.folder / "rows.onnx", self.folder / "rows.om", *options)
+
+    @cached_property
+    def pictures(self) -> bytes:
+        """A network x[1, 3, 2, 4] -> -x, with preprocessing whose parameters come with a run."""
+        (self.folder / "pictures.onnx").write_bytes(_negation([1, 3, 2, 4]))
+        (self.folder / "aipp.cfg").write_text(
+            "aipp_op { aipp_mode: dynamic max_src_image_size: 100 }"
+        )
+        source, target = self.folder / "pictures.onnx", self.folder / "pictures.om"
+        return convert(source, target, f"--insert_op_conf={self.folder}/aipp.cfg")
 
     def path(self, data: bytes) -> bytes:
         """Return the path of a file with these bytes."""
@@ -201,10 +211,11 @@ def _onnx() -> bytes:
     return bytes(model.SerializeToString())
 
 
-def _rows() -> bytes:
+def _negation(shape: list[str | int]) -> bytes:
     from onnx import TensorProto, helper
 
-    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", 4]) for name in "xy"]
-    graph = helper.make_graph([helper.make_node("Neg", ["x"], ["y"])], "rows", ends[:1], ends[1:])
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name in "xy"]
+    node = helper.make_node("Neg", ["x"], ["y"])
+    graph = helper.make_graph([node], "negation", ends[:1], ends[1:])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
     return bytes(model.SerializeToString())

@@ -285,3 +285,68 @@ def test_a_run_by_a_handle(acl: Recorder, model: int, stream: int) -> None:
         assert tensors.results() == expected(A, B)
     assert acl.mdl.destroy_exec_config_handle(config) == 0
     assert acl.mdl.execute_v2(model, *tensors.datasets, 0, config) != 0
+
+
+@shows("mdl.create_aipp", "mdl.destroy_aipp", "mdl.get_aipp_data_size", "mdl.get_aipp_type",
+       "mdl.get_first_aipp_info", "mdl.set_input_aipp", "mdl.set_aipp_by_input_index",
+       "mdl.set_aipp_input_format", "mdl.set_aipp_csc_params", "mdl.set_aipp_rbuv_swap_switch",
+       "mdl.set_aipp_ax_swap_switch", "mdl.set_aipp_src_image_size", "mdl.set_aipp_scf_params",
+       "mdl.set_aipp_crop_params", "mdl.set_aipp_padding_params", "mdl.set_aipp_dtc_pixel_mean",
+       "mdl.set_aipp_dtc_pixel_min", "mdl.set_aipp_pixel_var_reci")  # fmt: skip
+def test_image_parameters_of_a_run(acl: Recorder, device: int, om: OmFiles) -> None:
+    """Each call changes what comes out of a picture of 4 x 2 pixels."""
+    data = om.pictures
+    model = ok(acl.mdl.load_from_mem(acl.util.bytes_to_ptr(data), len(data)))
+    assert acl.mdl.get_aipp_type(model, 0) == (constants.ACL_DATA_WITH_DYNAMIC_AIPP, 1, 0)
+    assert acl.mdl.get_aipp_type(model, 1)[0] == constants.ACL_DYNAMIC_AIPP_NODE
+    info, code = acl.mdl.get_first_aipp_info(model, 0)
+    assert code == 0 and info["srcDimNum"] == 4
+    size = ok(acl.mdl.get_aipp_data_size(1))
+    assert ok(acl.mdl.get_aipp_data_size(2)) == size + 96
+    aipp, sizes = acl.mdl.create_aipp(1), (100, size, 96)
+    memory = [ok(acl.rt.malloc(each, 0)) for each in sizes]
+    datasets = [acl.mdl.create_dataset(), acl.mdl.create_dataset()]
+    for index, place in enumerate(memory):
+        buffer = acl.create_data_buffer(place, sizes[index])
+        assert acl.mdl.add_dataset_buffer(datasets[index // 2], buffer)[1] == 0
+    write(acl, memory[0], bytes(range(100)))
+    answers = set()
+
+    def run() -> None:
+        for index, set_parameters in enumerate((acl.mdl.set_aipp_by_input_index,
+                                                acl.mdl.set_input_aipp)):  # fmt: skip
+            write(acl, memory[1], bytes(size))
+            assert set_parameters(model, datasets[0], index, aipp) == 0
+            assert acl.mdl.execute(model, *datasets) == 0
+            answers.add(read(acl, memory[2], 96))
+
+    wide = (16, 16, 16, 16)
+    steps = [
+        ("src_image_size", (4, 2)),
+        ("rbuv_swap_switch", (1,)),
+        ("csc_params", (1, 256, 0, 0, 0, 128, 0, 0, 0, 64, 1, 2, 3, 0, 0, 0)),
+        ("dtc_pixel_mean", (1, 2, 3, 4, 0)),
+        ("dtc_pixel_min", (0.5, 0.25, 0.5, 0.0, 0)),
+        ("pixel_var_reci", (0.5, 2.0, 4.0, 1.0, 0)),
+        ("crop_params", (1, 0, 0, 4, 2, 0)),
+        ("padding_params", (1, 0, 1, 2, 0, 0)),
+    ]
+    assert acl.mdl.set_aipp_input_format(aipp, constants.ACL_RGB888_U8) == 0
+    for name, arguments in steps:
+        assert getattr(acl.mdl, f"set_aipp_{name}")(aipp, *arguments) == 0
+        if name == "crop_params":  # the picture is larger now, only a part is taken
+            assert acl.mdl.set_aipp_src_image_size(aipp, 5, 2) == 0
+        if name == "padding_params":
+            assert acl.mdl.set_aipp_crop_params(aipp, 1, 0, 0, 2, 1, 0) == 0
+        run()
+    assert len(answers) == len(steps)
+    assert acl.mdl.set_aipp_input_format(aipp, constants.ACL_XRGB8888_U8) == 0
+    run()
+    assert acl.mdl.set_aipp_ax_swap_switch(aipp, 1) == 0
+    run()
+    assert len(answers) == len(steps) + 2
+    assert acl.mdl.set_aipp_scf_params(aipp, 1, *wide, 0) == 0
+    assert acl.mdl.set_aipp_by_input_index(model, datasets[0], 0, aipp) != 0  # 16 x 16 comes out
+    assert acl.mdl.destroy_aipp(aipp) == 0
+    assert acl.mdl.destroy_aipp(aipp) != 0
+    assert acl.mdl.unload(model) == 0
