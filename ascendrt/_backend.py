@@ -117,6 +117,14 @@ class Backend:
 
         return _ctl.memory_snapshot() if blocks else _ctl.memory_stats()
 
+    def is_live(self, handle: int) -> bool:
+        """Return whether a context, stream, event or notify lives; True where that is not told."""
+        if self.kind == "real":
+            return True
+        from ascendrt import _ctl
+
+        return _ctl.is_live(handle)
+
     def machine(self) -> dict[str, Any] | None:
         """Return what each process holds of each device; None where the backend does not tell."""
         if self.kind == "real":

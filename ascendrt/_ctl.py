@@ -138,6 +138,11 @@ def machine() -> dict[str, Any]:
     return memory(_MACHINE)
 
 
+def is_live(handle: int) -> bool:
+    """Return whether a context, stream, event or notify lives."""
+    return bool(_entry("art_ctl_handle_is_live", ctypes.c_void_p)(handle))
+
+
 def clock_now_ns() -> int:
     """Return the calling thread's virtual clock; -1 when time is not virtual."""
     return int(_time_entry("art_ctl_clock_now", ctypes.c_int64)())

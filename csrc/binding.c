@@ -119,6 +119,14 @@ int art_has(const char* name) {
   return index >= 0 && slot_get(&g_table, index) != slot_get(&g_misses, index);
 }
 
+void* art_bind_exchange(const char* name, void* function) {
+  void* before;
+  if (!art_has(name)) return NULL;
+  before = slot_get(&g_table, slot_index(name));
+  if (function != NULL) slot_set(&g_table, slot_index(name), function);
+  return before;
+}
+
 const char* art_missing(void) {
   const char* name = g_missing;
   g_missing = NULL;

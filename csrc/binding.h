@@ -64,6 +64,10 @@ ART_BIND const char* art_bind_slot_name(int index);
  * if none has it. */
 ART_BIND void* art_bind_symbol(const char* name);
 
+/* Puts `function` (null: nothing is changed) into the slot of a bound ABI function and returns what
+ * was there; null when the name is not bound. For tools that watch calls, while nobody calls. */
+ART_BIND void* art_bind_exchange(const char* name, void* function);
+
 /* 1 when the ABI function is bound, 0 when it would miss or is no ABI function. Ask it before
  * calling a function that answers no status. */
 ART_BIND int art_has(const char* name);

@@ -6,6 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "core/context.hpp"
+#include "core/event.hpp"
+#include "core/notify.hpp"
+#include "core/stream.hpp"
 #include "memory/memory.hpp"
 #include "model/atc.hpp"
 #include "model/convert.hpp"
@@ -62,4 +66,13 @@ ART_CTL int32_t art_ctl_atc(int32_t count, const char* const* words, int32_t dia
 // What pages back device memory, in words.
 ART_CTL int32_t art_ctl_page_kind(char* text, size_t size) {
   return ascendrt::abi::answer(text, size, [] { return ascendrt::memory::page_kind(); });
+}
+
+// 1 when the handle stands for a context, stream, event or notify that lives, 0 for anything else.
+ART_CTL int32_t art_ctl_handle_is_live(const void* handle) {
+  using namespace ascendrt;
+  base::HandleTable& table = base::handles();
+  const bool live = table.get<core::Context>(handle) || table.get<core::Stream>(handle) ||
+                    table.get<core::Event>(handle) || table.get<core::Notify>(handle);
+  return live ? 1 : 0;
 }

@@ -153,7 +153,7 @@ def test_the_binding_knows_no_emulator(root: Path) -> None:
 
 # The loader, what asks the core for its own control entries, and what reports.
 KNOWS_THE_BACKEND = {"_backend.py", "_ctl.py", "emu.py", "cli/info.py", "pytest_plugin.py"}
-TOUCHES_FFI = {"_backend.py", "_lib.py", "_ctl.py", "_probe.py"}
+TOUCHES_FFI = {"_backend.py", "_lib.py", "_ctl.py", "_probe.py", "_census.py"}
 
 
 def python_sources(root: Path) -> Iterator[tuple[str, ast.Module]]:
