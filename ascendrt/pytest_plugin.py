@@ -44,7 +44,9 @@ _GRACE_S = 10.0
 _STEPS, _WARM_UP = 20, 3
 _LEAK_CHOICES = ("fail", "warn", "ignore")
 _SIZE = re.compile(r"\d+ *(?:[KMGT](?:i?B)?)?", re.IGNORECASE)
-_HELP = "ascend(devices, soc, hbm, clock, seed, ...): run the test on an emulated machine of its own"
+_HELP = (
+    "ascend(devices, soc, hbm, clock, seed, ...): run the test on an emulated machine of its own"
+)
 
 
 @dataclass
@@ -234,6 +236,14 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
     return True
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Make the machine, in a child, before the first fixture."""
+    global _child_machine
+    if _child is not None:
+        _child_machine = _start_machine(item)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
     """Look for leaks when all fixtures of an asked test are gone."""
@@ -243,9 +253,7 @@ def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(
-    item: pytest.Item, call: pytest.CallInfo[None]
-) -> Iterator[None]:
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
     """Note that a test failed: what it left behind is no failure then."""
     if _child is not None and call.excinfo is not None and call.when != "teardown":
         _child.failed = True
@@ -280,7 +288,7 @@ def _judge_leaks(item: pytest.Item, machine: Machine) -> None:
     if _child is not None and _child.failed:
         item.add_report_section("teardown", "ascend", text)
     elif machine.wish.leaks == "warn":
-        warnings.warn(text, ResourceWarning, stacklevel=1)
+        warnings.warn(pytest.PytestWarning(text), stacklevel=1)
     else:
         pytest.fail(
             f"{text}\nFree or close them in the test, or say @pytest.mark.ascend(leaks='warn').",
@@ -314,29 +322,29 @@ def _start_machine(item: pytest.Item) -> Machine:
     count = _lib.new("uint32_t *")
     code = _lib.lib.aclrtGetDeviceCount(count)
     if code:
-        raise pytest.UsageError(
-            f"no machine for {item.nodeid}: {_lib.failure(code, 'aclrtGetDeviceCount')}. If a "
-            "device was used while tests were collected (at the import of a test module or a "
-            "conftest.py), move that into a fixture. "
-            f"Settings: {wish.variables()}, backend: {_backend.load().origin}"
+        pytest.fail(
+            f"no machine for {item.nodeid}: {_lib.failure(code, 'aclrtGetDeviceCount')}\n"
+            f"Asked for: {wish.variables()}; backend: {_backend.load().origin}.\n"
+            "If a device was used while tests were collected, at the import of a test module or "
+            "conftest.py, move that into a fixture.",
+            pytrace=False,
         )
     return Machine(wish)
 
 
 def _run_child(item: pytest.Item, path: str) -> NoReturn:
     """Run one test in this new process and leave what came of it in a file."""
-    global _child, _child_machine, _nursery
+    global _child, _nursery
     _child, _nursery = _Child(), None
     try:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        _child_machine = _start_machine(item)
         item.config.hook.pytest_runtest_protocol(item=item, nextitem=None)
-    except pytest.UsageError as error:
-        _child.reports = [_broken(item, str(error))]
     except BaseException:
         _child.reports = [_broken(item, traceback.format_exc())]
     hook = item.config.hook
-    rows = [hook.pytest_report_to_serializable(config=item.config, report=r) for r in _child.reports]
+    rows = [
+        hook.pytest_report_to_serializable(config=item.config, report=r) for r in _child.reports
+    ]
     with open(path + ".new", "w", encoding="utf-8") as file:
         json.dump({"reports": rows, "warnings": _child.warnings}, file)
     os.rename(path + ".new", path)
@@ -411,7 +419,9 @@ class _Nursery:
         with contextlib.suppress(FileNotFoundError):
             path.unlink()
         text = f"no end within {limit_s:g} s (mark ascend, timeout=)" if late else _ending(status)
-        return [_broken(item, f"{item.nodeid}: {text}", ("Captured output", _leftover(item.config)))]
+        return [
+            _broken(item, f"{item.nodeid}: {text}", ("Captured output", _leftover(item.config)))
+        ]
 
     def _hear(self, limit_s: float | None) -> Any:
         if not select.select([self._news], [], [], limit_s)[0]:
@@ -464,7 +474,7 @@ def _category(name: str) -> type[Warning]:
 def _ending(status: int) -> str:
     if os.WIFSIGNALED(status):
         name = signal.Signals(os.WTERMSIG(status)).name
-        return f"its process was ended by {name} (what it wrote last is below)"
+        return f"its process was ended by {name}"
     return f"its process ended by itself, with exit status {os.waitstatus_to_exitcode(status)}"
 
 

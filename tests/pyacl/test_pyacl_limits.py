@@ -1,4 +1,4 @@
-"""Effects of `acl.rt`: limits of cores and time, sizes, ids of devices, facts of the installation."""
+"""Effects of `acl.rt`: limits of cores and time, sizes, ids of devices, facts about them."""
 
 from __future__ import annotations
 
@@ -168,14 +168,13 @@ def test_allocators(acl: Recorder, stream: int) -> None:
         "free": (acl.rt.allocator_set_free_func_to_desc, print),
         "address": (acl.rt.allocator_set_get_addr_from_block_func_to_desc, print),
     }
-    for missing in needed:
+    for missing, (last, last_value) in needed.items():
         desc = acl.rt.allocator_create_desc()
         for name, (setter, value) in needed.items():
             if name != missing:
                 assert setter(desc, value) == 0
         assert acl.rt.allocator_register(stream, desc) == 100000
-        setter, value = needed[missing]
-        assert setter(desc, value) == 0
+        assert last(desc, last_value) == 0
         assert acl.rt.allocator_set_alloc_advise_func_to_desc(desc, print) == 0
         assert acl.rt.allocator_register(stream, desc) == 0
         assert acl.rt.allocator_unregister(stream) == 0
