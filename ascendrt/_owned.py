@@ -94,7 +94,7 @@ class InContext(Owned):
 
     _context = 0
 
-    def _failed(
+    def failed(
         self, code: int, api: str, function: Callable[..., int], *arguments: int, **ids: object
     ) -> None:
         """See to a call that answered `code`, not 0; in a thread without context it is repeated.

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ascendrt import _lib, dtypes
+from ascendrt._lib import fast
 from ascendrt._owned import Owned
 from ascendrt.clocks import clock
 from ascendrt.dataset import Dataset
@@ -78,6 +79,7 @@ class Slot(Owned):
             raise
         self.gear: Gear | None = None  # that the dataset is set to
         self.sets = (_lib.address(self.feed.handle), _lib.address(self.fetch.handle))
+        self._stream_address = self.stream.address
         self.events = (self.computed.address, self.over.address)
         specs = enumerate(model.all_inputs)
         self._places = [index for index, spec in specs if spec.name != GEAR_TENSOR]
@@ -122,7 +124,7 @@ class Slot(Owned):
             model.execute_now(self)
             return [self.fetch.read(index) for index in range(len(plan.outputs))]
         model.queue(self, plan.gear)
-        self.stream.synchronize(interruptible=False)
+        self._wait_at_once()
         return [
             self.fetch.memory(index).read(shape, self._dtype(index))
             for index, shape in enumerate(plan.outputs)
@@ -147,7 +149,17 @@ class Slot(Owned):
 
     def wait(self) -> None:
         """Wait for the run. It takes its own time only, unless it follows a client's stream."""
-        self.stream.synchronize(interruptible=self._follows)
+        if self._follows:
+            self.stream.synchronize()
+        else:
+            self._wait_at_once()
+
+    def _wait_at_once(self) -> None:
+        """Wait with nothing between: a thread that comes at once runs the work itself."""
+        wait, address = fast.synchronize_stream, self._stream_address
+        if code := wait(address):
+            ids = {"model_id": self._model.model_id}
+            self.stream.failed(code, "aclrtSynchronizeStream", wait, address, **ids)
 
     def abandon(self) -> None:
         """After a run that could be queued in part only: wait until nothing of it is left."""

@@ -99,5 +99,5 @@ class Graph(InContext):
         arguments = (self._address, _lib.address(stream.handle))
         if code := fast.graph_execute_async(*arguments):
             ids = {"graph": self, "stream": stream}
-            self._failed(code, "aclmdlRIExecuteAsync", fast.graph_execute_async, *arguments, **ids)
+            self.failed(code, "aclmdlRIExecuteAsync", fast.graph_execute_async, *arguments, **ids)
         stream.keep(self._needs)

@@ -87,11 +87,8 @@ class Stream(InContext):
             raise _lib.failure(-status, "aclrtStreamQuery", stream=self)
         return status == _STREAM_COMPLETE
 
-    def synchronize(self, timeout_ms: int | None = None, *, interruptible: bool = True) -> None:
+    def synchronize(self, timeout_ms: int | None = None) -> None:
         """Wait until everything queued has run; with `timeout_ms`, at most so long.
-
-        `interruptible=False` is for work that is soon over: Ctrl-C is seen at its end only, and the
-        wait is faster on the main thread.
 
         Raises: WaitTimeoutError when the time ran out; AclError of a task that failed; what a
         function of `call` raised.
@@ -101,7 +98,7 @@ class Stream(InContext):
         self._kept, self._marks = [], deque()
         try:
             if timeout_ms is None:
-                self._wait(interruptible)
+                self._synchronize_interruptibly()
             else:
                 ids = {"stream": self, "timeout_ms": timeout_ms}
                 name = "aclrtSynchronizeStreamWithTimeout"
@@ -114,18 +111,17 @@ class Stream(InContext):
         if self._raised:
             raise self._raised.pop(0)
 
-    def _wait(self, interruptible: bool) -> None:
+    def _synchronize_interruptibly(self) -> None:
         """Wait in slices on the thread that gets Ctrl-C: Python cannot act on it inside a call."""
         sliced = "aclrtSynchronizeStreamWithTimeout"
         if (
-            not interruptible
-            or threading.current_thread() is not threading.main_thread()
+            threading.current_thread() is not threading.main_thread()
             or fast.stream_status(self._address) == _STREAM_COMPLETE
             or not _lib.has(sliced)
         ):
             wait, address = fast.synchronize_stream, self._address
             if code := wait(address):
-                self._failed(code, "aclrtSynchronizeStream", wait, address, stream=self)
+                self.failed(code, "aclrtSynchronizeStream", wait, address, stream=self)
             return
         code = _RAN_OUT
         while code == _RAN_OUT:
@@ -153,7 +149,7 @@ class Stream(InContext):
             raise self._refusal() if self._closed else event._refusal()
         if code := fast.record_event(event._address, self._address):
             call, arguments = fast.record_event, (event._address, self._address)
-            self._failed(code, "aclrtRecordEvent", call, *arguments, stream=self, event=event)
+            self.failed(code, "aclrtRecordEvent", call, *arguments, stream=self, event=event)
         return event
 
     def wait(self, event: Event) -> None:
@@ -162,7 +158,7 @@ class Stream(InContext):
             raise self._refusal() if self._closed else event._refusal()
         if code := fast.stream_wait_event(self._address, event._address):
             call, arguments = fast.stream_wait_event, (self._address, event._address)
-            self._failed(code, "aclrtStreamWaitEvent", call, *arguments, stream=self, event=event)
+            self.failed(code, "aclrtStreamWaitEvent", call, *arguments, stream=self, event=event)
 
     def write(self, memory: Memory, source: HostArray, offset_bytes: int = 0) -> None:
         """Queue a copy of a host array to the device.
@@ -211,7 +207,7 @@ class Stream(InContext):
         arguments = (memory.address, room, byte, size, self._address)
         if code := fast.memset_async(*arguments):
             ids = {"stream": self, "memory": memory}
-            self._failed(code, "aclrtMemsetAsync", fast.memset_async, *arguments, **ids)
+            self.failed(code, "aclrtMemsetAsync", fast.memset_async, *arguments, **ids)
         self.keep(memory)
 
     def call(self, function: Callable[[], object]) -> None:
@@ -232,7 +228,7 @@ class Stream(InContext):
         arguments = (target, room, source, size, kind, self._address)
         if code := fast.memcpy_async(*arguments):
             ids: dict[str, object] = {"stream": self, "size_bytes": size}
-            self._failed(code, "aclrtMemcpyAsync", fast.memcpy_async, *arguments, **ids)
+            self.failed(code, "aclrtMemcpyAsync", fast.memcpy_async, *arguments, **ids)
         self.keep(keep)
 
     # ---- what work in flight needs
@@ -353,7 +349,7 @@ class Event(InContext):
         self._require_open()
         wait, address = fast.synchronize_event, self._address
         if code := wait(address):
-            self._failed(code, "aclrtSynchronizeEvent", wait, address, event=self)
+            self.failed(code, "aclrtSynchronizeEvent", wait, address, event=self)
 
     def __await__(self) -> Generator[Any, None, None]:
         if not self.done:

@@ -83,6 +83,22 @@ def test_runs_can_be_awaited_and_outlive_the_model(models: Path) -> None:
         stream.close()
 
 
+def test_a_run_without_a_stream_can_be_awaited(model: ascendrt.Model) -> None:
+    """The thread that waits in place of the event loop has no context of its own."""
+
+    async def main() -> list[float]:
+        runs = [model.run_async([row]) for row in rows(50)]
+        return [float((await run)[0][0, 0]) for run in runs]
+
+    assert asyncio.run(main()) == [n * 3 + 1 for n in range(50)]
+    run = model.run_async(rows(1))
+    taken: list[float] = []
+    thread = threading.Thread(target=lambda: taken.append(float(run.result()[0][0, 0])))
+    thread.start()
+    thread.join(30)
+    assert taken == [1]
+
+
 def test_bad_inputs_and_a_closed_pipeline_are_refused(model: ascendrt.Model) -> None:
     with pytest.raises(ValueError, match="depth is 0"):
         Pipeline(model, depth=0)
