@@ -9,7 +9,7 @@ PYTEST := ASCENDRT_MACHINE=private $(BIN)/python -m pytest -q
 CPP := $(shell git ls-files -- '*.c' '*.h' '*.cpp' '*.hpp' 2>/dev/null | grep -v '/gen/')
 export PATH := $(BIN):$(PATH)
 
-.PHONY: demo build test unit check gen dist asan tsan cross fuzz test-clients soak claims bench size clean
+.PHONY: demo build test unit check docs gen dist asan tsan cross fuzz test-clients soak claims bench size clean
 
 demo: build
 	$(BIN)/python examples/digits/demo.py
@@ -17,7 +17,7 @@ demo: build
 # The tools, without the package itself, so that the package can be built without build isolation.
 .venv/.tools: pyproject.toml
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -c 'import tomllib; p = tomllib.load(open("pyproject.toml", "rb")); print(*p["build-system"]["requires"], *p["project"]["dependencies"], *(r for e in ("dev", "test") for r in p["project"]["optional-dependencies"][e]), sep="\n")' > .venv/requirements.txt
+	$(BIN)/python -c 'import tomllib; p = tomllib.load(open("pyproject.toml", "rb")); print(*p["build-system"]["requires"], *p["project"]["dependencies"], *(r for e in ("dev", "test", "docs") for r in p["project"]["optional-dependencies"][e]), sep="\n")' > .venv/requirements.txt
 	$(BIN)/pip install -q --disable-pip-version-check -r .venv/requirements.txt
 	touch $@
 
@@ -40,6 +40,11 @@ check: build
 	clang-format --dry-run -Werror $(CPP)
 	run-clang-tidy.py -quiet -p $(BUILD) -j $(JOBS) '/emulator/(base|clock|probe|ops|memory|core|model|abi|check|trace)/' > build/tidy.log 2>&1 || { grep -E 'error|warning' build/tidy.log; exit 1; }
 	$(PYTEST) tests/abi
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+# The site, in build/site; warnings (a dead link, a name without docstring) are errors.
+docs: .venv/.tools
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 gen: .venv/.tools
 	$(BIN)/python csrc/abi/generate.py

@@ -17,6 +17,7 @@ import check_full
 import emit_aclmodule as aclmodule
 import emit_c as c
 import emit_core as core
+import emit_docs as docs
 import emit_facades as facades
 import emit_python as py
 import emit_timing as timing
@@ -59,6 +60,7 @@ def outputs(model: abi.Model) -> dict[str, str]:
         "ascendrt/_gen/pyacl.json": aclmodule.emit_pyacl_json(model),
         "ascendrt/_gen/__init__.py": f'"""Generated modules. {NOTICE}."""\n',
     }
+    files["docs/error-codes.md"] = docs.emit_error_codes(model)
     stubs = aclmodule.emit_stub_files(model)
     files |= {f"csrc/gen/acl-stubs/{p}": t for p, t in stubs.items()}
     files |= {f"csrc/gen/include/{p}": t for p, t in c.emit_public_headers(model).items()}

@@ -11,6 +11,9 @@ from pathlib import Path
 import pytest
 from command import REPOSITORY, ascendrt, run
 
+import ascendrt as ascendrt_package
+from ascendrt import _HOME_OF as HOME_OF
+
 README = REPOSITORY / "README.md"
 PAGES = [README, *sorted((REPOSITORY / "docs").glob("*.md"))]
 TOOLS = f"{Path(sys.executable).parent}:{os.environ.get('PATH', os.defpath)}"
@@ -44,6 +47,54 @@ def test_shell_blocks(text: str, workplace: Path) -> None:
     """Blocks marked `sh` run as they stand; blocks marked `console` need root or a network."""
     done = run("bash", "-c", f"set -eu\n{text}", cwd=workplace, PATH=TOOLS)
     assert done.returncode == 0, f"{text}\n{done.stdout}\n{done.stderr}"
+
+
+@pytest.mark.parametrize("text", all_blocks("c"))
+def test_c_blocks(text: str, tmp_path: Path) -> None:
+    (tmp_path / "program.c").write_text(text)
+    script = """set -eu
+    ascendrt sdk ./sdk > /dev/null
+    cc -std=c11 -Wall -Wextra -Werror -I sdk/include program.c -L sdk/lib64 -lascendcl -o program
+    ascendrt run -- ./program"""
+    done = run("bash", "-c", script, cwd=tmp_path, PATH=TOOLS)
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+
+
+# `console` needs root or a network, `mermaid` is a picture; all others are run above.
+LANGUAGES = {"python", "sh", "c", "console", "mermaid"}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_no_block_escapes(page: Path) -> None:
+    fences = re.findall(r"^ *```(.*)$", page.read_text(), re.M)
+    assert len(fences) % 2 == 0
+    assert set(fences[::2]) <= LANGUAGES
+    assert set(fences[1::2]) <= {""}
+
+
+def test_the_site_builds_and_has_every_page(tmp_path: Path) -> None:
+    """Dead links, pages outside the menu's reach and names without docstring are errors."""
+    pytest.importorskip("mkdocs", reason="mkdocs is missing: pip install ascendrt[docs]")
+    words = ("mkdocs", "build", "--strict", "--site-dir", tmp_path)
+    done = run(sys.executable, "-m", *words, cwd=REPOSITORY, NO_MKDOCS_2_WARNING="1")
+    assert done.returncode == 0, done.stderr
+    menu = (REPOSITORY / "mkdocs.yml").read_text()
+    for page in PAGES[1:]:
+        assert f": {page.name}\n" in menu, f"{page.name} is not in the menu"
+    reference = (tmp_path / "reference" / "index.html").read_text()
+    for name in ("Device", "Stream", "Model", "DynamicBatcher", "AclError"):
+        assert f">{name}</span>" in reference
+    settings = (tmp_path / "settings" / "index.html").read_text()
+    assert "ASCENDRT_SCHED_SEED" in settings
+
+
+def test_every_public_name_is_in_the_reference() -> None:
+    page = (REPOSITORY / "docs" / "reference.md").read_text()
+    names = set(re.findall(r"^::: [\w.]+\.(\w+)$", page, re.M))
+    listed = re.search(r"members: \[(.*)\]", page)
+    assert listed
+    names |= set(listed[1].split(", "))
+    assert {name for name in ascendrt_package.__dir__() if name in HOME_OF} <= names
 
 
 @pytest.mark.parametrize("text", all_blocks("python"))
