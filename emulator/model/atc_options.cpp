@@ -87,7 +87,7 @@ constexpr AtcOption kOptions[] = {
     {"device_id", kNone, "", ""},
     {"shape_generalized_build_mode", kNone, "shape_generalized shape_precise", ""},
     {"atomic_clean_policy", kNone, kSwitch, ""},
-    {"external_weight", kConvert, "0 1 2", "1, 2: keep the weights in files beside the model"},
+    {"external_weight", kConvert, "0 1 2", ""},
     {"deterministic", kUnchanged, kSwitch, ""},
     {"deterministic_level", kUnchanged, "0 1 2 3", ""},
     {"host_env_os", kNone, "", ""},

@@ -257,7 +257,9 @@ GraphValue add_input(GraphBuilder& graph, const onnx::GraphInput& input, size_t 
   for (size_t i = 0; i < dims.size(); ++i) {
     if (dims[i] >= 0) continue;
     refuse("dim " + std::to_string(i) + " of input '" + input.name +
-           "' is not fixed; give the whole shape: input_shape=" + input.name + ":...");
+           "' is not fixed; give the whole shape: input_shape=" + input.name +
+           ":..., or list the shapes there are (dynamic_batch_size, dynamic_image_size, "
+           "dynamic_dims); shapes that only a run decides are not offered");
   }
   const TensorType type{dtype, to_shape(dims)};
   static_cast<void>(type.shape.elements());

@@ -209,6 +209,13 @@ void set_fp16_nodes(ConvertOptions& options, std::string_view text) {
   }
 }
 
+void set_external_weight(ConvertOptions&, std::string_view text) {
+  if (text != "0") {
+    bad_option("external_weight: '" + std::string(text) +
+               "' is not offered, the weights stay in the model file");
+  }
+}
+
 void set_aipp(ConvertOptions& options, std::string_view text) {
   const std::string path(text);
   std::ifstream file(path, std::ios::binary);
@@ -257,6 +264,7 @@ constexpr Setter kSetters[] = {
     {"output_type", set_output_type},
     {"input_fp16_nodes", set_fp16_nodes},
     {"insert_op_conf", set_aipp},
+    {"external_weight", set_external_weight},
     {"precision_mode", set_precision_mode},
     {"precision_mode_v2", set_precision_mode},
     {"command_line", set_command_line},

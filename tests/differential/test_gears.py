@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,8 +12,9 @@ import pytest
 from differential import Array, convert, distance, reference
 from onnx import TensorProto, helper
 
-from ascendrt import _ctl
-from ascendrt._lib import call
+from ascendrt import _ctl, _lib
+from ascendrt._lib import call, lib
+from ascendrt.dataset import Dataset
 from ascendrt.device import Device
 from ascendrt.model import Model
 from ascendrt.tensors import Description
@@ -160,3 +162,70 @@ def test_outputs_whose_shape_depends_on_values_have_no_gears(tmp_path: Path) -> 
     model.graph.output[0].CopyFrom(helper.make_tensor_value_info("y", TensorProto.INT64, None))
     with pytest.raises(_ctl.ConvertError, match="known shape"):
         convert(model, tmp_path / "net.om", "input_shape=x:-1,4\ndynamic_batch_size=1,2")
+
+
+def test_threads_with_gears_of_their_own(tmp_path: Path) -> None:
+    """Several threads run one model id; each answer is that of its own gear."""
+    model, om = batch_net(), tmp_path / "net.om"
+    convert(model, om, "input_shape=x:-1,6;z:-1,5\ndynamic_batch_size=2,4,8")
+    wrong: list[BaseException] = []
+    with Device(), Model(om) as loaded:
+
+        def work(batch: int) -> None:
+            try:
+                for _ in range(8):
+                    compare(model, loaded, feeds_of((batch, 6), (batch, 5)))
+            except BaseException as error:  # told to the thread that waits
+                wrong.append(error)
+
+        threads = [threading.Thread(target=work, args=(batch,)) for batch in (2, 8, 4, 8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+    assert wrong == [] and not any(thread.is_alive() for thread in threads)
+
+
+def test_a_model_is_replaced_while_threads_run_it(tmp_path: Path) -> None:
+    """A new file is loaded, the threads are pointed at it, the old one is unloaded at once."""
+    model, om = batch_net(), tmp_path / "net.om"
+    convert(model, om, "input_shape=x:2,6;z:2,5")
+    x, z = feeds_of((2, 6), (2, 5))
+    (expected,) = reference(model, {"x": x, "z": z})
+    wrong: list[object] = []
+    with Device() as device, Model(om) as first:
+        specs, current, over = (first.inputs, first.outputs), [load(om)], threading.Event()
+
+        def work() -> None:
+            device.use()
+            with Dataset(specs[0]) as feed, Dataset(specs[1]) as fetch:
+                for index, array in enumerate((x, z)):
+                    feed.memory(index).write(array)
+                while not over.is_set():
+                    code = lib.aclmdlExecute(current[0], feed.handle, fetch.handle)
+                    if code == GONE:  # unloaded between the look at the id and the call
+                        continue
+                    got = fetch.memory(0).read((2, 5), np.float32)
+                    if code or distance(got, expected) > LIMIT:
+                        wrong.append(code)
+
+        threads = [threading.Thread(target=work) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for _ in range(20):
+            old, current[0] = current[0], load(om)
+            call("aclmdlUnload", old)
+        over.set()
+        for thread in threads:
+            thread.join(60)
+        call("aclmdlUnload", current[0])
+    assert wrong == [] and not any(thread.is_alive() for thread in threads)
+
+
+GONE = 145003
+
+
+def load(om: Path) -> int:
+    model_id = _lib.new("uint32_t *")
+    call("aclmdlLoadFromFile", bytes(om), model_id)
+    return int(model_id[0])
