@@ -13,6 +13,7 @@ import importlib.util
 import json
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -32,6 +33,7 @@ from ascendrt.errors import AscendrtError
 State = Literal["ok", "note", "problem"]
 _MARKS = {"ok": "ok  ", "note": "note", "problem": "FAIL"}
 _TRIAL_S = 120
+_LDD_S = 30
 _TRIAL = """
 import json
 import numpy as np
@@ -122,6 +124,7 @@ def _backends(environ: Mapping[str, str]) -> Iterator[Finding]:
     for attempt in chosen.attempts:
         if attempt.broken:
             yield Finding("toolkit", "problem", str(attempt), _advice_for(attempt.reason))
+            yield from _missing(attempt.place.directory / attempt.library, environ)
         elif attempt.usable:
             yield Finding("toolkit", "ok", str(attempt))
         elif attempt.place.origin.startswith("ASCEND_"):
@@ -131,14 +134,31 @@ def _backends(environ: Mapping[str, str]) -> Iterator[Finding]:
         yield Finding("toolkit", "ok", "no CANN toolkit was looked at or found; none is needed")
 
 
+def _missing(library: Path, environ: Mapping[str, str]) -> Iterator[Finding]:
+    """List all libraries that one needs and that are not found; the loader names the first only."""
+    ldd = shutil.which("ldd", path=environ.get("PATH"))
+    if ldd is None:
+        return
+    child = subprocess.run(
+        [ldd, str(library)], env=dict(environ), stdin=subprocess.DEVNULL, capture_output=True,
+        text=True, errors="replace", timeout=_LDD_S, check=False,
+    )  # fmt: skip
+    names = re.findall(r"^\s*(\S+) => not found", child.stdout, re.M)
+    if names:
+        text = f"{library} needs libraries that are not found: {', '.join(dict.fromkeys(names))}"
+        advice = next((_ADVICE[word] for word in _ADVICE if word in text), _ADVICE[_NOT_FOUND])
+        yield Finding("library", "problem", text, advice)
+
+
 # By a word of the reason why a toolkit cannot be used.
+_NOT_FOUND = "cannot open shared object"
 _ADVICE = {
     "libascend_hal": "the driver's libraries are not found: install the driver, or add "
     "/usr/local/Ascend/driver/lib64/driver and .../common to LD_LIBRARY_PATH",
     "stub": "put the toolkit's lib64 before devlib and stub folders in LD_LIBRARY_PATH",
     "0 devices": "check `npu-smi info`, ASCEND_RT_VISIBLE_DEVICES, and in a container the "
     "--device /dev/davinci* options",
-    "cannot open shared object": "a library that it needs is missing: source the toolkit's "
+    _NOT_FOUND: "a library that it needs is missing: source the toolkit's "
     "set_env.sh, and install the package that has it",
     "507": "the driver refuses: check `npu-smi info` and that driver and toolkit go together",
 }
@@ -213,12 +233,21 @@ def _library_path(text: str) -> Iterator[Finding]:
 
 # Modules that matter when they are there; the first two are needed.
 _MODULES = ("numpy", "cffi", "onnx", "torch", "torch_npu", "mindspore", "onnxruntime", "tqdm")
+# Of those, the libraries by which they reach CANN.
+_LIBRARIES = {
+    "torch_npu": "lib/libtorch_npu.so",
+    "onnxruntime": "capi/libonnxruntime_providers_cann.so",
+}
 
 
-def _modules(_: Mapping[str, str]) -> Iterator[Finding]:
+def _modules(environ: Mapping[str, str]) -> Iterator[Finding]:
     for name in _MODULES:
-        if importlib.util.find_spec(name) is not None:
+        spec = importlib.util.find_spec(name)
+        if spec is not None:
             yield Finding("python", "ok", f"{name} {_version_of(name)}")
+            library = Path(spec.origin or "").parent / _LIBRARIES.get(name, "-")
+            if library.is_file():
+                yield from _missing_of_module(library, environ)
         elif name in ("numpy", "cffi"):
             yield Finding("python", "problem", f"{name} is missing", f"pip install {name}")
     owners = [
@@ -238,6 +267,17 @@ def _modules(_: Mapping[str, str]) -> Iterator[Finding]:
             "python", "note" if index else "ok",
             f"module acl: {origin}" + (" (hidden by the one above)" if index else ""),
         )  # fmt: skip
+
+
+def _missing_of_module(library: Path, environ: Mapping[str, str]) -> Iterator[Finding]:
+    """Look as a process does that has imported ours: behind what the user named."""
+    before = environ.get("LD_LIBRARY_PATH")
+    own = str(_backend.package_lib_dir())
+    # torch's own libraries lie in its folder, which the loader knows once torch is imported.
+    torch = importlib.util.find_spec("torch")
+    folders = [own, str(Path(torch.origin).parent / "lib") if torch and torch.origin else ""]
+    path = ":".join(filter(None, (before, *folders)))
+    yield from _missing(library, {**environ, "LD_LIBRARY_PATH": path})
 
 
 def _is_there(distribution: str) -> bool:

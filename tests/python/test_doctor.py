@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command import DIGITS, REPOSITORY, TIMEOUT_S, ascendrt, environment
+from command import DIGITS, REPOSITORY, TIMEOUT_S, ascendrt, environment, run
 
 from ascendrt.cli import _COMMANDS, versions
 from ascendrt.cli.settings import KNOWN
@@ -74,6 +74,22 @@ def test_a_toolkit_that_does_not_load(tmp_path: Path) -> None:
     finding = one(findings, "toolkit", str(folder / "libascendcl.so"), "set_env.sh")
     assert finding["state"] == "problem"
     one(findings, "trial", "is right")  # the emulator takes over
+
+
+def test_all_missing_libraries_are_named(tmp_path: Path) -> None:
+    """The loader tells of the first one only."""
+    folder = tmp_path / "lib64"
+    folder.mkdir()
+    (tmp_path / "empty.c").write_text("")
+    for name, needs in (("ascend_hal", ()), ("atb", ()), ("ascendcl", ("ascend_hal", "atb"))):
+        words = ["-shared", "-Wl,--no-as-needed", tmp_path / "empty.c", f"-L{folder}"]
+        target = ["-o", folder / f"lib{name}.so", *(f"-l{each}" for each in needs)]
+        assert run("cc", *words, *target).returncode == 0
+    for name in ("ascend_hal", "atb"):
+        (folder / f"lib{name}.so").unlink()
+    findings = doctor(1, ASCENDRT_BACKEND="auto", ASCEND_HOME_PATH=str(tmp_path))
+    finding = one(findings, "library", "libascend_hal.so, libatb.so", "driver")
+    assert finding["state"] == "problem"
 
 
 def test_folders_that_are_not_there(tmp_path: Path) -> None:
@@ -152,7 +168,7 @@ def test_settings_that_doctor_knows_are_those_of_the_readme() -> None:
         for line in (REPOSITORY / "README.md").read_text().splitlines()
         if line.startswith("| `ASCENDRT_")
     ]
-    assert sorted(KNOWN) == sorted(table)
+    assert sorted(KNOWN) == sorted(table), "ascendrt/cli/settings.py lists what README lists"
 
 
 # ---- bench
