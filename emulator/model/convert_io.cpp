@@ -151,7 +151,7 @@ GraphValue add_image(GraphBuilder& graph, const std::string& name, const TensorT
   if (!config.dynamic) params = static_params(config, dims);
   const auto operands = image_operands(graph, name, dims, config, params ? &*params : nullptr);
   const int64_t made = bytes ? kUint8 : kFloat;
-  const GraphValue y = graph.add_one(
+  GraphValue y = graph.add_one(
       "Aipp", name + "_aipp", operands,
       attributes(
           {{"output_shape", dims}, {"dst_type", made}, {"padding_value", config.padding_value}}));

@@ -179,6 +179,18 @@ def run(model: Model, inputs: list[Array], parameters: Any = None) -> Array:
         return np.asarray(fetch.memory(0).read(model.outputs[0].shape, np.float32))
 
 
+def test_static_before_a_network_in_half_precision(tmp_path: Path) -> None:
+    config, om = CASES["bgr with mean and scale"], tmp_path / "net.om"
+    (tmp_path / "aipp.cfg").write_text(config.text())
+    options = f"insert_op_conf={tmp_path}/aipp.cfg\nprecision_mode=force_fp16\noutput_type=FP32"
+    convert(network([1, 3, 6, 8]), om, options)
+    given = images(config, 1)
+    with Device(), Model(om) as model:
+        got = run(model, [given])
+    want = expected(config, given[0], 3).astype(np.float16) + np.float16(1)
+    assert np.array_equal(got[0], want.astype(np.float32))
+
+
 DYNAMIC = """aipp_op {
   aipp_mode: dynamic
   related_input_rank: 0
