@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 
+#include <algorithm>
 #include <charconv>
 #include <mutex>
 #include <string_view>
@@ -109,16 +110,33 @@ uint32_t Runtime::device_count() const {
   return static_cast<uint32_t>(visible_.size());
 }
 
+namespace {
+
+// Why there are so many devices to see; empty when all of some are.
+std::string why_visible(size_t seen, size_t present, const std::string& problem) {
+  if (present == 0) return "; the machine has no device at all (ASCENDRT_DEVICES=0)";
+  const auto text = base::env(kVisibleDevices);
+  if (!text || (seen == present && problem.empty())) return {};
+  const std::string variable = "; " + std::string(kVisibleDevices) + "='" + *text + "' ";
+  if (!problem.empty()) return variable + "is set but " + problem;
+  const auto entries = static_cast<size_t>(std::ranges::count(*text, ',')) + 1;
+  std::string why =
+      variable + "shows " + std::to_string(seen) + " devices, and programs number them from 0";
+  if (entries > seen) {
+    why += "; its entry " + std::to_string(seen + 1) + " is no id of the " +
+           std::to_string(present) + " devices of this machine, so the list ends before it";
+  }
+  return why;
+}
+
+}  // namespace
+
 Device& Runtime::device(int32_t user_id) {
   if (user_id < 0 || static_cast<size_t>(user_id) >= visible_.size()) {
-    std::string text = "device id " + std::to_string(user_id) + " is outside [0, " +
-                       std::to_string(visible_.size()) + ")";
-    if (!visible_problem_.empty()) {
-      text += "; " + std::string(kVisibleDevices) + " is set but " + visible_problem_;
-    } else if (visible_.size() < devices_.size()) {
-      text += "; " + std::string(kVisibleDevices) + " renumbers the devices it lists from 0";
-    }
-    base::fail(ACL_ERROR_RT_INVALID_DEVICEID, text);
+    base::fail(ACL_ERROR_RT_INVALID_DEVICEID,
+               "device id " + std::to_string(user_id) + " is outside [0, " +
+                   std::to_string(visible_.size()) + ")" +
+                   why_visible(visible_.size(), devices_.size(), visible_problem_));
   }
   return physical_device(visible_[static_cast<size_t>(user_id)]);
 }
