@@ -80,7 +80,7 @@ def test_the_site_builds_and_has_every_page(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     menu = (REPOSITORY / "mkdocs.yml").read_text()
     for page in PAGES[1:]:
-        assert f": {page.name}\n" in menu, f"{page.name} is not in the menu"
+        assert f": {page.name}\n" in menu, f"{page.name} is not in the menu of mkdocs.yml"
     reference = (tmp_path / "reference" / "index.html").read_text()
     for name in ("Device", "Stream", "Model", "DynamicBatcher", "AclError"):
         assert f">{name}</span>" in reference
