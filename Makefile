@@ -9,7 +9,7 @@ PYTEST := ASCENDRT_MACHINE=private $(BIN)/python -m pytest -q
 CPP := $(shell git ls-files -- '*.c' '*.h' '*.cpp' '*.hpp' 2>/dev/null | grep -v '/gen/')
 export PATH := $(BIN):$(PATH)
 
-.PHONY: demo build test unit check docs gen dist asan tsan cross fuzz test-clients soak claims bench size clean
+.PHONY: demo build test unit check docs gen dist asan tsan cross fuzz test-clients soak om-damage claims bench size clean
 
 demo: build
 	$(BIN)/python examples/digits/demo.py

@@ -92,16 +92,22 @@ def info_command(options: argparse.Namespace) -> int:
         print(json.dumps(facts, indent=1))
         return 0
     print(f"{options.om}: {facts['file_bytes']} bytes")
-    print(f"work memory {facts['work_bytes']} bytes, weights {facts['weight_bytes']} bytes")
+    if facts["no_sizes"]:
+        print(f"no sizes: {facts['no_sizes']}")
+    else:
+        print(f"work memory {facts['work_bytes']} bytes, weights {facts['weight_bytes']} bytes")
     plan = facts["plan"]
     if isinstance(plan, dict):
         print(
             f"memory plan: {plan['planned_bytes']} bytes; alive at once are at most "
             f"{plan['bound_bytes']}, all results together take {plan['activation_bytes']}"
         )
-    missing = facts["missing"]
-    if isinstance(missing, list) and missing:
-        print("cannot run here:", *missing, sep="\n  ")
+    if facts["source"]:
+        print(f"computed as {facts['source']} says")
+    for key, title in (("missing", "cannot run here:"), ("inferred", "inferred, not in the file:")):
+        lines = facts[key]
+        if isinstance(lines, list) and lines:
+            print(title, *lines, sep="\n  ")
     for side in ("inputs", "outputs"):
         for index, spec in enumerate(_rows(facts[side])):
             shape = ",".join(str(size) for size in spec["shape"])
@@ -116,11 +122,17 @@ def describe(path: Path) -> dict[str, object]:
     """Return inputs, outputs, memory needs, graphs and size of an OM file."""
     from ascendrt import _ctl
     from ascendrt.device import init
+    from ascendrt.errors import ModelError
     from ascendrt.model import Description, required_memory
 
     _require_file(path)
     init()
-    work, weights = required_memory(path)
+    work = weights = 0
+    no_sizes = ""
+    try:
+        work, weights = required_memory(path)
+    except ModelError as error:  # a file may be readable and hold nothing to run
+        no_sizes = str(error.text)
     with Description() as description:
         description.of_file(path)
         inputs, outputs = description.specs("Input"), description.specs("Output")
@@ -130,6 +142,7 @@ def describe(path: Path) -> dict[str, object]:
         "file_bytes": path.stat().st_size,
         "work_bytes": work,
         "weight_bytes": weights,
+        "no_sizes": no_sizes,
         "inputs": [asdict(spec) for spec in inputs],
         "outputs": [asdict(spec) for spec in outputs],
         **graph,

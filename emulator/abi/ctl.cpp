@@ -15,6 +15,7 @@
 #include "model/convert.hpp"
 #include "model/om_json.hpp"
 #include "model/om_reader.hpp"
+#include "model/vendor.hpp"
 
 namespace ascendrt::abi {
 namespace {
@@ -29,7 +30,9 @@ std::string describe(const char* om) {
   if (om == nullptr) base::fail(ACL_ERROR_INVALID_PARAM, "a path is missing");
   const model::OmSource source = model::OmSource::from_file(om);
   source.check_header(model::Entry::kLoadFile);
-  return model::model_json(source.read_description());
+  model::Model content = source.read_description();
+  model::make_plain(content, model::vendor_options(source.path()));
+  return model::model_json(content);
 }
 
 }  // namespace

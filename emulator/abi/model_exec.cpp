@@ -31,6 +31,7 @@ void load_model(const model::OmSource& source, model::Entry entry, const model::
   if (!source.is_dynamic()) check_initialised();
   model::Model content = source.read(core::runtime().soc().name);
   model::make_plain(content, model::vendor_options(source.path()));
+  model::tell_plain(content);
   *id = model::registry().add(model::DeviceModel::load(std::move(content), memory));
 }
 

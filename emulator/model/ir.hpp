@@ -207,8 +207,8 @@ struct Graph {
   bool operator==(const Graph&) const = default;
 };
 
-// Producers before consumers, otherwise by id and place in the file. Ops of a cycle and those behind
-// one are left out.
+// Producers before consumers, otherwise by id and place in the file. Ops of a cycle and those
+// behind one are left out.
 std::vector<const Op*> execution_order(const Graph& graph);
 
 }  // namespace ascendrt::model

@@ -252,6 +252,7 @@ VariantPtr DeviceModel::variant_of_gear(const LoadedModel& loaded, size_t gear) 
   VariantPtr& variant = gears_[gear];
   if (variant != nullptr) return variant;
   auto model = std::make_shared<Model>(gear_model(loaded.model, gear));
+  model->unresolved = loaded.model.unresolved;
   // The weights left the host when the model was loaded; they are the model's own on the device.
   if (weight_bytes_ > 0) {
     const void* weights = memory::view(weights_, weight_bytes_);

@@ -84,6 +84,8 @@ struct Model {
   // in operators of the table, or why there is none. The graphs above stay as the file has them.
   std::shared_ptr<Model> plain;
   std::vector<std::string> unresolved;
+  std::vector<std::string> inferred;  // what the file does not say and `plain` rests on
+  std::string source;                 // the file whose arithmetic `plain` is; empty: the model's
 
   const Graph* root() const { return graphs.empty() ? nullptr : &graphs.front(); }
   const Graph* find_graph(std::string_view graph_name) const;

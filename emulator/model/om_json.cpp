@@ -95,7 +95,9 @@ std::string plan_json(const PlanFacts& plan) {
 
 // Of the gear that needs most, when the model has gears.
 Program compile_largest(const Model& model) {
-  if (find_gear_case(model.graphs.at(0)) == nullptr) return Program::compile(model);
+  const bool one_program = !model.unresolved.empty() || model.plain != nullptr ||
+                           find_gear_case(model.graphs.at(0)) == nullptr;
+  if (one_program) return Program::compile(model);
   const Model largest = gear_model(model, largest_gear(model));
   return Program::compile(largest);
 }
@@ -103,6 +105,7 @@ Program compile_largest(const Model& model) {
 }  // namespace
 
 std::string model_json(const Model& model) {
+  const auto text = [](const std::string& line) { return quoted(line); };
   std::vector<std::string> missing;
   PlanFacts plan;
   try {
@@ -116,8 +119,9 @@ std::string model_json(const Model& model) {
          field("soc_version", quoted(model.soc_version)) + "," +
          field("graphs", array(model.graphs, graph_json)) + "," +
          field("plan", missing.empty() ? plan_json(plan) : "null") + "," +
-         field("missing", array(missing, [](const std::string& line) { return quoted(line); })) +
-         "}";
+         field("missing", array(missing, text)) + "," +
+         field("inferred", array(model.inferred, text)) + "," +
+         field("source", quoted(model.source)) + "}";
 }
 
 }  // namespace ascendrt::model

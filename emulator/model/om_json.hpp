@@ -9,7 +9,8 @@
 namespace ascendrt::model {
 
 // One object: name, soc_version, graphs (ops with inputs, outputs, attributes) and, when this
-// project can run the model, the plan of its memory; else what is missing. Types are acl numbers.
+// project can run the model, the plan of its memory; else what is missing. For a compiled model
+// also what was inferred to run it, and the source that is used instead. Types are acl numbers.
 std::string model_json(const Model& model);
 
 }  // namespace ascendrt::model

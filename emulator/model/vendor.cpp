@@ -76,12 +76,12 @@ std::string advice(const Model& model) {
   return text + " or name it in ASCENDRT_OM_SOURCE";
 }
 
-void tell(const Model& model, const std::vector<std::string>& inferred) {
-  std::string text = "model '" + model.name + "': " + std::to_string(inferred.size()) +
+void tell_inferred(const Model& model) {
+  std::string text = "model '" + model.name + "': " + std::to_string(model.inferred.size()) +
                      " things are not in the file and were inferred; results may differ from the "
                      "device's. ASCENDRT_OM_STRICT=1 refuses instead; " +
                      advice(model);
-  for (const std::string& line : inferred) text += "\n  inferred: " + line;
+  for (const std::string& line : model.inferred) text += "\n  inferred: " + line;
   base::log_line(text);
 }
 
@@ -95,7 +95,7 @@ void use_source(Model& model, const std::string& path) {
                                     "; it supplies the arithmetic of the model and "
                                     "must be the file the model was made from");
   }
-  base::log_line("model '" + model.name + "': computed as its source '" + path + "' says");
+  model.source = path;
 }
 
 }  // namespace
@@ -161,8 +161,14 @@ void make_plain(Model& model, const VendorOptions& options) {
     model.unresolved.push_back(advice(model));
     return;
   }
-  if (!plain.inferred.empty()) tell(model, plain.inferred);
+  model.inferred = std::move(plain.inferred);
   model.plain = std::move(plain.model);
+}
+
+void tell_plain(const Model& model) {
+  if (!model.inferred.empty()) tell_inferred(model);
+  if (model.source.empty()) return;
+  base::log_line("model '" + model.name + "': computed as its source '" + model.source + "' says");
 }
 
 }  // namespace ascendrt::model

@@ -26,9 +26,11 @@ struct VendorOptions {
 // ASCENDRT_OM_STRICT, ASCENDRT_OM_RANDOM, ASCENDRT_OM_SOURCE; raises 100000 for bad values.
 VendorOptions vendor_options(std::string om_path);
 
-// Sets model.plain or model.unresolved unless the model is a native one. What was inferred is told
-// on stderr. Raises 145000 when the source named in the options does not fit the model.
+// Sets model.plain or model.unresolved, with model.inferred and model.source, unless the model is a
+// native one. Raises 145000 when the source named in the options does not fit the model.
 void make_plain(Model& model, const VendorOptions& options);
+// Says on stderr what was inferred, or which source is used.
+void tell_plain(const Model& model);
 
 // --- the two ways, and what they have to say ---
 

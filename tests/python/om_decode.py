@@ -73,7 +73,7 @@ def ints(values: list[Value]) -> list[int]:
 
 
 def attributes(entries: list[bytes]) -> dict[str, Any]:
-    """The attributes a graph of plain ops has: strings, integers, lists of integers, raw tensors."""
+    """What a graph of plain ops has: strings, integers, lists of integers, raw tensors."""
     found: dict[str, Any] = {}
     for entry in entries:
         name, value = one(entry, 1, b"").decode(), one(entry, 2, b"")

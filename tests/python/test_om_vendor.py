@@ -6,6 +6,7 @@ made from). Each run is a process of its own, because the chip and the settings 
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from pathlib import Path
@@ -151,6 +152,28 @@ def test_lenient_mode_tells_every_inference(tmp_path: Path) -> None:
     expected = lanes_expected()
     for given, wanted in zip(outputs, expected, strict=True):
         assert 0.8 < cosine(given, wanted) < 0.999  # near, and not the network that was compiled
+
+
+def test_info_tells_what_was_inferred_and_the_source() -> None:
+    om, source = str(LANES), {"ASCENDRT_OM_SOURCE": str(LANES_ONNX)}
+    alone = json.loads(ascendrt("om", "info", om, "--json").stdout)
+    assert len(alone["inferred"]) == 126 and not alone["source"] and not alone["missing"]
+    helped = json.loads(ascendrt("om", "info", om, "--json", **source).stdout)
+    assert not helped["inferred"] and helped["source"] == str(LANES_ONNX)
+    strict = ascendrt("om", "info", om, ASCENDRT_OM_STRICT="1").stdout
+    assert "cannot run here:" in strict and DILATED[0] in strict
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.om")), ids=lambda path: str(path.name))
+def test_info_describes_every_file(path: Path, tmp_path: Path) -> None:
+    picture_path = tmp_path / "graph.svg"
+    done = ascendrt("om", "info", path, "--graph", picture_path)
+    if path.name.endswith("_en.om"):  # encrypted as a whole
+        assert done.returncode != 0 and "encrypted" in done.stderr
+        return
+    assert done.returncode == 0, done.stderr
+    assert "input 0: " in done.stdout and "output 0: " in done.stdout
+    assert picture_path.read_text(encoding="utf-8").startswith("<")
 
 
 # --- what does not fit is said ---

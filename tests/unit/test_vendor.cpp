@@ -356,6 +356,61 @@ TEST(vendor_blocked_inputs_and_outputs_stay_blocked) {
   for (size_t i = 0; i < 32; ++i) CHECK_EQ(y[i], i % 16 < 3 ? 8.0F : 0.0F);
 }
 
+// One number, type, layout or link of the graph becomes another. Whatever comes out of it, plain or
+// a list, comes soon and without harm.
+void spoil(model::Model& model, Random& random) {
+  auto& ops = model.graphs[0].ops;
+  const auto pick = [&](size_t count) {
+    return static_cast<size_t>(random.between(0, static_cast<int64_t>(count) - 1));
+  };
+  model::Op& op = ops[pick(ops.size())];
+  auto& descs = random.between(0, 1) == 0 ? op.input_descs : op.output_descs;
+  constexpr int64_t kNumbers[] = {0, -1, -2, 1, 2, 16, 17, 1 << 20, int64_t{1} << 40, INT64_MAX};
+  const int64_t number = kNumbers[pick(std::size(kNumbers))];
+  if (descs.empty()) return;
+  TensorDesc& desc = descs[pick(descs.size())];
+  Dims origin = desc.origin_dims();
+  switch (random.between(0, 6)) {
+    case 0:
+      if (!desc.dims.empty()) desc.dims[pick(desc.dims.size())] = number;
+      break;
+    case 1:
+      if (!origin.empty()) origin[pick(origin.size())] = number;
+      desc.set_origin(origin, desc.origin_format());
+      break;
+    case 2:
+      desc.format = static_cast<int32_t>(random.between(-1, 32));
+      break;
+    case 3:
+      desc.dtype = static_cast<int32_t>(random.between(-1, 40));
+      break;
+    case 4:
+      if (!op.inputs.empty()) op.inputs[pick(op.inputs.size())] = ops[pick(ops.size())].name + ":0";
+      break;
+    case 5:
+      op.attrs.set("strides", Dims{1, number, number, 1});
+      op.attrs.set("pads", Dims{number, 0, 0, number});
+      break;
+    default:
+      desc.dims.push_back(number);
+  }
+}
+
+TEST(vendor_spoiled_graphs_do_no_harm) {
+  Random random(11);
+  size_t refused = 0;
+  for (int i = 0; i < 600; ++i) {
+    CompiledGraph g = i % 2 == 0 ? merged_convolution("conv2d_relu", 9, 4)
+                                 : merged_product({3, 20}, {20, 18}, {3, 18});
+    for (int64_t edits = random.between(1, 3); edits > 0; --edits) spoil(g.model(), random);
+    const Plain plain_model = g.compile();
+    CHECK((plain_model.model == nullptr) == !plain_model.unresolved.empty());
+    refused += plain_model.model == nullptr ? 1 : 0;
+    if (plain_model.model != nullptr) model::Program::compile(*plain_model.model);
+  }
+  CHECK(refused > 300);
+}
+
 // --- random operators ---
 
 CompiledGraph random_graph() {
