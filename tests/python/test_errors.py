@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 
 import pytest
+from command import REPOSITORY
 
 from ascendrt import errors
 from ascendrt._gen import codes
@@ -119,3 +120,11 @@ def test_text_is_about_the_call_alone() -> None:
     error = errors.make(107001, "aclrtSetDevice", f"{asked}\n{told}", device=9)
     assert error.text == told
     assert "aclGetRecentErrMsg" not in str(error)
+
+
+def test_every_code_says_what_to_do() -> None:
+    from ascendrt._gen.codes import CODES
+
+    assert [row.name for code, row in CODES.items() if code and not row.hint] == []
+    page = (REPOSITORY / "docs" / "error-codes.md").read_text()
+    assert all(f"| {code} | `{row.name}` | " in page for code, row in CODES.items() if code)
