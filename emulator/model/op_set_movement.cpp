@@ -256,11 +256,16 @@ Kernel build_slice(const OpView& v, std::span<const TensorType>) {
   return slice_kernel(slice_axes(v));
 }
 
+int64_t part_count(const OpView& v, int64_t fallback) {
+  const int64_t parts = v.op.attrs.int_or("num_split", fallback);
+  if (parts < 1 || parts > 1 << 20) v.fail("num_split");
+  return parts;
+}
+
 // The sizes of the parts; without them equal ones, the last may be smaller.
 std::vector<int64_t> split_sizes(const OpView& v, int64_t dim) {
   if (v.has(1)) return v.constant_ints(1);
-  const int64_t parts = v.op.attrs.int_or("num_split", 0);
-  if (parts < 1 || parts > 1 << 20) v.fail("num_split");
+  const int64_t parts = part_count(v, 0);
   const int64_t each = (dim + parts - 1) / parts;
   std::vector<int64_t> sizes;
   for (int64_t i = 0; i < parts; ++i) {
@@ -386,8 +391,7 @@ Kernel build_tile(const OpView&, std::span<const TensorType>) {
 std::vector<aclDataType> fill_type(const OpView& v) { return {v.dtype(1)}; }
 
 std::vector<aclDataType> split_types(const OpView& v) {
-  const auto count = static_cast<size_t>(v.op.attrs.int_or("num_split", 1));
-  return std::vector<aclDataType>(count, v.dtype(0));
+  return std::vector<aclDataType>(static_cast<size_t>(part_count(v, 1)), v.dtype(0));
 }
 
 constexpr Halves kNative = Halves::kNative;

@@ -1,7 +1,6 @@
-// libFuzzer harness of the OM reader: description, sizes, the whole model, its program.
+// libFuzzer harness of the OM reader: description, sizes, the whole model.
 #include "base/error.hpp"
 #include "model/om_reader.hpp"
-#include "run.hpp"
 
 using namespace ascendrt;
 
@@ -24,7 +23,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     attempt([&] { static_cast<void>(source.read_description()); });
     source.check_header(model::Entry::kLoadMemory);
     static_cast<void>(source.is_dynamic());
-    fuzz::compile_and_run(source.read(""));
+    static_cast<void>(source.read(""));
   });
   return 0;
 }

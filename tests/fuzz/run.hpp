@@ -1,4 +1,4 @@
-// What both harnesses do with a model they got. Owns: the limits within which it is run.
+// What the importer's harness does with a model it got. Owns: the limits within which it is run.
 // Must never: hide a fault; only errors that the callers of the product get are caught.
 #pragma once
 
