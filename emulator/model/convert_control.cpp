@@ -33,7 +33,10 @@ Values if_node(const NodeCall& call) {
   const onnx::Graph& yes = body_of(call, "then_branch");
   const onnx::Graph& no = body_of(call, "else_branch");
   if (call.in(0).is_constant()) {
-    return call.bodies.inline_body(call, call.in(0).constant->at(0) != 0 ? yes : no, {});
+    const Bytes& condition = *call.in(0).constant;
+    if (call.in(0).type.dtype != ACL_BOOL || condition.empty())
+      call.fail("a condition of this type");
+    return call.bodies.inline_body(call, condition[0] != 0 ? yes : no, {});
   }
   std::vector<std::string> captured;
   Body first = call.bodies.convert_branch(call, yes, captured);

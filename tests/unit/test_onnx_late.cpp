@@ -162,6 +162,19 @@ TEST(a_branch_of_impossible_shapes_refuses_when_it_is_taken) {
   CHECK_THROWS_CODE(model::convert_onnx(file(yes, yes), {}), 145000);
 }
 
+TEST(a_condition_must_be_one_bool) {
+  OnnxBytes body;
+  body.node("Neg", {"x"}, {"m"}).open_output("m");
+  for (const std::vector<int64_t>& dims : {std::vector<int64_t>{0}, std::vector<int64_t>{1}}) {
+    OnnxBytes onnx;
+    onnx.input("x", {2}).raw("c", dims, dims[0] == 0 ? kBoolean : 2,
+                             Bytes(static_cast<size_t>(dims[0]), 1));
+    onnx.node("If", {"c"}, {"y"}, "choice",
+              {body_attribute("then_branch", body), body_attribute("else_branch", body)});
+    CHECK_THROWS_CODE(model::convert_onnx(onnx.output("y").file(), {}), 145000);
+  }
+}
+
 TEST(loops_count_and_collect) {
   OnnxBytes body;
   body.input("i", {}, kInt64).input("go", {}, kBoolean).input("s", {1});
