@@ -79,6 +79,9 @@ struct Kernel {
   uint8_t in_place = 0;
 };
 
+// Runs a kernel, unless all it makes is empty: other dims may then be of any size.
+void run_kernel(const Kernel& kernel, Inputs in, Outputs out, const ops::Exec& exec);
+
 template <class F>
 Kernel make_kernel(F run) {
   return {std::move(run), 0, false};

@@ -61,7 +61,7 @@ void Program::run_step(const Frame& frame, size_t index, ops::Workers& workers) 
   out.reserve(step.outputs.size());
   for (const Value& value : step.inputs) in.push_back(bind(frame, value));
   for (const Value& value : step.outputs) out.push_back(bind(frame, value));
-  step.kernel.run(in, out, {workers, frame.work + step.scratch_offset});
+  run_kernel(step.kernel, in, out, {workers, frame.work + step.scratch_offset});
 }
 
 // The results are made anew and moved to their places; late ops are rare and their data is small.

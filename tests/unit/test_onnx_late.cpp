@@ -162,6 +162,17 @@ TEST(a_branch_of_impossible_shapes_refuses_when_it_is_taken) {
   CHECK_THROWS_CODE(model::convert_onnx(file(yes, yes), {}), 145000);
 }
 
+// Found by fuzzing: the loop over 77 thousand million rows of nothing did not end.
+TEST(empty_results_of_any_shape_take_no_time) {
+  OnnxBytes onnx;
+  onnx.input("x", {6, 3});
+  onnx.raw("repeats", {2}, kInt64, bytes_of<int64_t>({12'885'164'034, 0}));
+  onnx.node("Tile", {"x", "repeats"}, {"y"}, "tiler").open_output("y");
+  const model::Model made = model::convert_onnx(onnx.file(), {});
+  const Result got = run(made, {bytes_of(std::vector<float>(18, 1.0F))}, 0);
+  CHECK(got.type.shape == (ops::Shape{6 * 12'885'164'034, 0}));
+}
+
 TEST(a_condition_must_be_one_bool) {
   OnnxBytes body;
   body.node("Neg", {"x"}, {"m"}).open_output("m");
