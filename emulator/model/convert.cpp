@@ -12,6 +12,7 @@
 #include "model/convert_io.hpp"
 #include "model/convert_node.hpp"
 #include "model/convert_shapes.hpp"
+#include "model/fuse.hpp"
 #include "model/om_container.hpp"
 #include "model/om_writer.hpp"
 #include "model/program.hpp"
@@ -309,6 +310,7 @@ class Converter {
     for (Graph& graph : session_.subgraphs) remove_dead_ops(graph);
     remove_dead_ops(model_.graphs[0]);
     apply_precision(model_.graphs[0], session_.options.precision);
+    if (session_.options.fuses) fuse(model_.graphs[0]);
     for (Graph& graph : session_.subgraphs) model_.graphs.push_back(std::move(graph));
     complete(model_);
     record_plan();

@@ -47,6 +47,7 @@ struct ConvertOptions {
   std::vector<std::string> input_fp16_nodes;
   std::vector<AippConfig> aipp;
   PrecisionMode precision = PrecisionMode::kOrigin;
+  bool fuses = true;         // operators are merged where that changes no result
   std::string command_line;  // recorded in the file
 };
 

@@ -234,6 +234,12 @@ void set_precision_mode(ConvertOptions& options, std::string_view text) {
   options.precision = *mode;
 }
 
+void set_fusion(ConvertOptions& options, std::string_view text) {
+  if (text != "on" && text != "off")
+    bad_option("fusion: '" + std::string(text) + "' is not on or off");
+  options.fuses = text == "on";
+}
+
 // A chip or a family of chips that exists: a model for any other could be loaded nowhere.
 void set_soc_version(ConvertOptions& options, std::string_view name) {
   for (const gen::Soc& soc : gen::kSocs) {
@@ -267,6 +273,7 @@ constexpr Setter kSetters[] = {
     {"external_weight", set_external_weight},
     {"precision_mode", set_precision_mode},
     {"precision_mode_v2", set_precision_mode},
+    {"fusion", set_fusion},
     {"command_line", set_command_line},
 };
 

@@ -45,7 +45,8 @@ bool is_device_memory(const void* address) {
 
 core::Engine engine_of(const Step& step) {
   const std::string_view type = step.type;
-  const bool cube = type == "Conv2D" || type.find("MatMul") != std::string_view::npos;
+  const auto has = [&](std::string_view part) { return type.find(part) != std::string_view::npos; };
+  const bool cube = type == "Conv2D" || has("MatMul") || has("Attention");
   return cube ? core::Engine::kCube : core::Engine::kVector;
 }
 

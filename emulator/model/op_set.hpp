@@ -132,6 +132,8 @@ std::vector<std::string_view> op_type_names();
 
 // The parts of the table, one per file.
 std::span<const OpType> compute_op_types();
+std::span<const OpType> matmul_op_types();
+std::span<const OpType> fused_op_types();
 std::span<const OpType> reduce_op_types();
 std::span<const OpType> elementwise_op_types();
 std::span<const OpType> movement_op_types();

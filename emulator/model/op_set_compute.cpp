@@ -1,4 +1,4 @@
-// Convolution, matrix product and pooling of the operator table.
+// Convolution and pooling of the operator table.
 // Owns: how attributes and constants of the graph become the arguments of kernels.
 // Must never: hold arithmetic; that is in ops/.
 #include <algorithm>
@@ -8,7 +8,6 @@
 #include "model/op_set.hpp"
 #include "ops/conv.hpp"
 #include "ops/elementwise.hpp"
-#include "ops/matmul.hpp"
 #include "ops/pool.hpp"
 
 namespace ascendrt::model {
@@ -33,11 +32,11 @@ std::vector<int64_t> four(const OpView& v, std::string_view attr) {
   return values;
 }
 
-// Inputs 2 and 3 of convolutions and matrix products.
+// Inputs 2 and 3 of convolutions.
 void want_bias(const OpView& v, int64_t outputs) {
   if (v.has(3)) v.fail("offset_w is not computed");
   if (!v.has(2)) return;
-  if (v.dtype(2) != v.dtype(0)) v.fail("the bias has another type than the operands");
+  v.want_float(2);
   if (v.shape(2).elements() != outputs) {
     v.fail("the bias has " + v.shape(2).text() + " values, " + std::to_string(outputs) +
            " are needed");
@@ -106,126 +105,6 @@ Kernel build_conv(const OpView& v, std::span<const TensorType>) {
           scratch, false};
 }
 
-// --- matrix products ---
-
-struct MatmulShape {
-  int64_t batch_a = 1, batch_b = 1;  // matrices; 1 is repeated
-  int64_t rows = 0, depth = 0, columns = 0;
-  bool transposed_a = false;
-  ops::Transposed transposed_b = ops::Transposed::kNo;
-  ops::Shape batch;  // broadcast batch dims of the result
-  ops::Shape a_batch, b_batch;
-  bool has_bias = false;
-};
-
-bool flag(const OpView& v, std::string_view first, std::string_view second) {
-  const auto value = v.op.attrs.get_bool(first);
-  return value ? *value : v.op.attrs.get_bool(second).value_or(false);
-}
-
-MatmulShape matmul_shape(const OpView& v) {
-  v.want_count(2, 4);
-  if (v.dtype(0) != ACL_DOUBLE) v.want_float(0);
-  if (v.dtype(1) != v.dtype(0)) v.fail("the operands have different types");
-  const ops::Shape& a = v.shape(0);
-  const ops::Shape& b = v.shape(1);
-  if (a.rank() < 2 || b.rank() < 2) v.fail("operands need rank 2 or more");
-  MatmulShape s;
-  s.transposed_a = flag(v, "transpose_x1", "adj_x1");
-  const bool turned_b = flag(v, "transpose_x2", "adj_x2");
-  s.transposed_b = turned_b ? ops::Transposed::kYes : ops::Transposed::kNo;
-  s.rows = a[a.rank() - (s.transposed_a ? 1 : 2)];
-  s.depth = a[a.rank() - (s.transposed_a ? 2 : 1)];
-  s.columns = b[b.rank() - (turned_b ? 2 : 1)];
-  if (b[b.rank() - (turned_b ? 1 : 2)] != s.depth) {
-    v.fail("shapes " + a.text() + " and " + b.text() + " do not multiply");
-  }
-  s.a_batch = ops::Shape(a.dims().first(a.rank() - 2));
-  s.b_batch = ops::Shape(b.dims().first(b.rank() - 2));
-  s.batch = ops::broadcast_shape(v.op.type, s.a_batch, s.b_batch);
-  s.batch_a = s.a_batch.elements();
-  s.batch_b = s.b_batch.elements();
-  want_bias(v, s.columns);
-  s.has_bias = v.has(2);
-  return s;
-}
-
-std::vector<TensorType> infer_matmul(const OpView& v) {
-  const MatmulShape s = matmul_shape(v);
-  ops::Shape y = s.batch;
-  y.push_back(s.rows);
-  y.push_back(s.columns);
-  return {{v.dtype(0), y}};
-}
-
-// One product of the batch; the left matrix is turned into `turned` when it needs to be.
-void multiply_one(const MatmulShape& s, const std::vector<ops::PackedMatrix>& packed, int64_t i,
-                  Inputs in, Outputs out, float* turned, const ops::Exec& exec) {
-  const float* left =
-      in[0].as<const float>() + batch_index(s.a_batch, s.batch, i) * s.rows * s.depth;
-  if (s.transposed_a) {
-    ops::transpose_matrix(left, s.depth, s.rows, turned);
-    left = turned;
-  }
-  const float* bias = s.has_bias ? in[2].as<const float>() : nullptr;
-  const int64_t which = batch_index(s.b_batch, s.batch, i);
-  float* y = out[0].as<float>() + i * s.rows * s.columns;
-  if (!packed.empty()) {
-    return packed[static_cast<size_t>(which)].multiply(left, s.rows, bias, y, exec);
-  }
-  const ops::PackedMatrix right(in[1].as<const float>() + which * s.depth * s.columns, s.depth,
-                                s.columns, s.transposed_b);
-  right.multiply(left, s.rows, bias, y, exec);
-}
-
-// Several products are shared out as they are, a single one in pieces.
-void run_matmul(const MatmulShape& s, const std::vector<ops::PackedMatrix>& packed, Inputs in,
-                Outputs out, const ops::Exec& exec) {
-  const int64_t count = s.batch.elements();
-  auto* turned = static_cast<float*>(exec.scratch);
-  if (count == 1) return multiply_one(s, packed, 0, in, out, turned, exec);
-  const int64_t step = s.transposed_a ? s.rows * s.depth : 0;
-  ops::parallel_for(exec, count,
-                    [&](int64_t i) { multiply_one(s, packed, i, in, out, turned + i * step, {}); });
-}
-
-void run_double_matmul(const MatmulShape& s, Inputs in, Outputs out, const ops::Exec& exec) {
-  const double* bias = s.has_bias ? in[2].as<const double>() : nullptr;
-  for (int64_t i = 0; i < s.batch.elements(); ++i) {
-    const double* left =
-        in[0].as<const double>() + batch_index(s.a_batch, s.batch, i) * s.rows * s.depth;
-    if (s.transposed_a) {
-      ops::transpose_matrix(left, s.depth, s.rows, static_cast<double*>(exec.scratch));
-      left = static_cast<const double*>(exec.scratch);
-    }
-    const double* right =
-        in[1].as<const double>() + batch_index(s.b_batch, s.batch, i) * s.depth * s.columns;
-    ops::multiply_doubles(left, s.rows, s.depth, right, s.columns, s.transposed_b, bias,
-                          out[0].as<double>() + i * s.rows * s.columns, exec);
-  }
-}
-
-Kernel build_matmul(const OpView& v, std::span<const TensorType>) {
-  const MatmulShape s = matmul_shape(v);
-  if (v.dtype(0) == ACL_DOUBLE) {
-    return {
-        [s](Inputs in, Outputs out, const ops::Exec& exec) { run_double_matmul(s, in, out, exec); },
-        s.transposed_a ? s.rows * s.depth * 8 : 0, false};
-  }
-  auto packed = std::make_shared<std::vector<ops::PackedMatrix>>();
-  if (v.inputs[1].is_constant) {
-    const std::vector<float> b = floats_of(v.inputs[1]);
-    for (int64_t i = 0; i < s.batch_b; ++i) {
-      packed->emplace_back(b.data() + i * s.depth * s.columns, s.depth, s.columns, s.transposed_b);
-    }
-  }
-  const int64_t scratch = s.transposed_a ? s.batch.elements() * s.rows * s.depth * 4 : 0;
-  return {[s, packed](Inputs in, Outputs out, const ops::Exec& exec) {
-            run_matmul(s, *packed, in, out, exec);
-          },
-          scratch, false};
-}
-
 // --- pooling ---
 
 ops::PoolShape pool_shape(const OpView& v) {
@@ -288,10 +167,6 @@ Kernel build_average_pool(const OpView& v, std::span<const TensorType>) {
 
 constexpr OpType kTable[] = {
     {"Conv2D", infer_conv, build_conv},
-    {"MatMulV2", infer_matmul, build_matmul},
-    {"MatMul", infer_matmul, build_matmul},
-    {"BatchMatMulV2", infer_matmul, build_matmul},
-    {"BatchMatMul", infer_matmul, build_matmul},
     {"MaxPoolV3", infer_pool, build_max_pool},
     {"AvgPoolV2", infer_pool, build_average_pool},
 };

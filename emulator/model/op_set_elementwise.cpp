@@ -2,7 +2,7 @@
 // Must never: hold arithmetic; that is in ops/.
 #include <array>
 
-#include "model/op_set.hpp"
+#include "model/op_set_matmul.hpp"
 #include "ops/elementwise.hpp"
 
 namespace ascendrt::model {
@@ -89,15 +89,20 @@ std::vector<TensorType> infer_unary(const OpView& v) {
   return {v.inputs[0].type};
 }
 
+ops::UnaryParams params_of(const UnaryRow& row, const Op& op) {
+  ops::UnaryParams params;
+  if (!row.a.empty()) params.a = op.attrs.float_or(row.a, row.a_default);
+  if (!row.b.empty()) params.b = op.attrs.float_or(row.b, row.b_default);
+  return params;
+}
+
 Kernel build_unary(const OpView& v, std::span<const TensorType>) {
   const UnaryRow& row = row_of(kUnary, v.op.type);
-  ops::UnaryParams params;
-  if (!row.a.empty()) params.a = v.op.attrs.float_or(row.a, row.a_default);
-  if (!row.b.empty()) params.b = v.op.attrs.float_or(row.b, row.b_default);
-  return {[op = row.op, params](Inputs in, Outputs out, const ops::Exec& exec) {
-            ops::unary(op, params, in[0], out[0], exec);
-          },
-          0, false, kFirst};
+  return {
+      [op = row.op, params = params_of(row, v.op)](Inputs in, Outputs out, const ops::Exec& exec) {
+        ops::unary(op, params, in[0], out[0], exec);
+      },
+      0, false, kFirst};
 }
 
 struct BinaryRow {
@@ -368,6 +373,22 @@ std::vector<OpType> make_table() {
 }
 
 }  // namespace
+
+bool find_element_wise(const Op& op, ops::ChainStep& step) {
+  for (const UnaryRow& row : kUnary) {
+    if (row.name != op.type) continue;
+    step.unary = row.op;
+    step.params = params_of(row, op);
+    return row.op != Unary::kInvert;
+  }
+  for (const BinaryRow& row : kBinary) {
+    if (row.name != op.type) continue;
+    step.is_binary = true;
+    step.binary = row.op;
+    return ops::binary_takes(row.op, ACL_FLOAT);
+  }
+  return false;
+}
 
 std::span<const OpType> elementwise_op_types() {
   static const auto* table = new std::vector<OpType>(make_table());

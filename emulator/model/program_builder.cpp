@@ -51,6 +51,9 @@ int64_t operations_of(const Op& op, const std::vector<Operand>& inputs,
   } else if (op.type.find("MatMul") != std::string::npos) {
     const ops::Shape& a = inputs[0].type.shape;  // the depth is one of its last two dims
     per_output = std::max(a[a.rank() - 1], a[a.rank() - 2]);
+  } else if (op.type.find("Attention") != std::string::npos && inputs.size() > 1) {
+    const ops::Shape& k = inputs[1].type.shape;  // its rows are one of the middle dims
+    for (size_t i = 1; i + 1 < k.rank(); ++i) per_output = std::max(per_output, 2 * k[i]);
   } else {
     for (const Operand& input : inputs) {
       if (input.connected && !input.type.shape.is_open())

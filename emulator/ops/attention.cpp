@@ -1,10 +1,12 @@
-// Owns: attention row by row. Must never: depend on the number of threads.
+// Owns: attention head by head. Must never: depend on the number of threads.
 #include "ops/attention.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <vector>
+
+#include "ops/matmul.hpp"
 
 namespace ascendrt::ops {
 namespace {
@@ -28,117 +30,198 @@ class Mask {
     if (mask_->dtype != ACL_BOOL) return mask_->as<const float>()[flat];
     return mask_->as<const uint8_t>()[flat] != 0 ? 0.0F : kMasked;
   }
+  // The sums for all `keys` keys of a query where they lie side by side, else null.
+  const float* row(int64_t batch, int64_t head, int64_t query, int64_t keys) const {
+    if (mask_ == nullptr || mask_->dtype != ACL_FLOAT) return nullptr;
+    const Shape& s = mask_->shape;
+    if (s.rank() == 0 || s[s.rank() - 1] != keys) return nullptr;
+    const int64_t place[] = {batch, head, query};
+    int64_t flat = 0;
+    for (size_t i = 0; i + 1 < s.rank(); ++i) {
+      flat = flat * s[i] + (s[i] == 1 ? 0 : place[4 - s.rank() + i]);
+    }
+    return mask_->as<const float>() + flat * keys;
+  }
 
  private:
   const TensorView* mask_;
 };
 
-class Rows {
+constexpr int64_t kQueries = 64;  // of one head at a time
+
+int64_t row_step(const HeadLayout& layout) {
+  return layout.packed ? layout.heads * layout.size : layout.size;
+}
+
+// One query head of one batch element: products, masks, shares and the sum of values, by matrix
+// kernels over blocks of queries. Everything it needs lies in its own memory.
+class Head {
  public:
-  Rows(const AttentionParams& p, const AttentionTensors& t)
-      : p_(p), t_(t), total_(p.past + p.k.rows), mask_(t.mask) {}
+  Head(const AttentionParams& p, const AttentionTensors& t, int64_t batch, int64_t head)
+      : p_(p),
+        t_(t),
+        batch_(batch),
+        head_(head),
+        kv_head_(head / (p.q.heads / p.k.heads)),
+        total_(p.past + p.k.rows),
+        // Rows behind the valid ones have no share: what they hold must not matter.
+        valid_(t.lengths == nullptr ? total_ : std::clamp<int64_t>(t.lengths[batch], 0, total_)),
+        mask_(t.mask) {}
 
-  // One query of one head.
-  void one(int64_t batch, int64_t head, int64_t query) const {
-    const int64_t kv_head = head / (p_.q.heads / p_.k.heads);
-    std::vector<float> score(static_cast<size_t>(total_));
-    std::vector<float> bias(static_cast<size_t>(total_));
-    float* kept = t_.scores == nullptr
-                      ? nullptr
-                      : t_.scores + ((batch * p_.q.heads + head) * p_.q.rows + query) * total_;
-    const auto keep = [&](Scores what) {
-      if (kept != nullptr && p_.scores == what) std::copy(score.begin(), score.end(), kept);
-    };
-    const float* q = t_.q + p_.q.offset(batch, head, query);
-    for (int64_t i = 0; i < total_; ++i) {
-      const float* k = row(t_.past_k, t_.k, p_.k, batch, kv_head, i);
-      double sum = 0.0;
-      for (int64_t d = 0; d < p_.q.size; ++d) sum += static_cast<double>(q[d]) * k[d];
-      score[static_cast<size_t>(i)] = static_cast<float>(sum) * p_.scale;
-    }
-    keep(Scores::kProducts);
-    if (p_.cap > 0) {
-      for (float& s : score) s = p_.cap * std::tanh(s / p_.cap);
-    }
-    keep(Scores::kCapped);
-    for (int64_t i = 0; i < total_; ++i) {
-      const auto at = static_cast<size_t>(i);
-      bias[at] = allowed(batch, query, i) ? mask_.at(batch, head, query, i) : kMasked;
-      score[at] += bias[at];
-    }
-    keep(Scores::kMasked);
-    softmax(score, *std::max_element(bias.begin(), bias.end()));
-    keep(Scores::kProbabilities);
-    float* y = t_.y + p_.y.offset(batch, head, query);
-    for (int64_t d = 0; d < p_.v.size; ++d) {
-      double sum = 0.0;
-      for (int64_t i = 0; i < total_; ++i) {
-        const float weight = score[static_cast<size_t>(i)];
-        if (weight != 0)
-          sum += static_cast<double>(weight) * row(t_.past_v, t_.v, p_.v, batch, kv_head, i)[d];
-      }
-      y[d] = static_cast<float>(sum);
-    }
-  }
-
-  // The cache with the new rows behind it.
-  void present(const float* past, const float* fresh, const HeadLayout& layout, int64_t batch,
-               int64_t head, float* to) const {
-    for (int64_t i = 0; to != nullptr && i < total_; ++i) {
-      std::copy_n(row(past, fresh, layout, batch, head, i), layout.size,
-                  to + ((batch * layout.heads + head) * total_ + i) * layout.size);
+  void run() {
+    pack();
+    scores_.resize(static_cast<size_t>(kQueries * total_));
+    if (masks()) bias_.resize(scores_.size());
+    for (int64_t first = 0; first < p_.q.rows; first += kQueries) {
+      block(first, std::min(kQueries, p_.q.rows - first));
     }
   }
 
  private:
-  const float* row(const float* past, const float* fresh, const HeadLayout& layout, int64_t batch,
-                   int64_t head, int64_t i) const {
-    if (i >= p_.past) return fresh + layout.offset(batch, head, i - p_.past);
-    return past + ((batch * layout.heads + head) * p_.past + i) * layout.size;
+  bool masks() const {
+    return t_.mask != nullptr || t_.lengths != nullptr || p_.causal || p_.left >= 0 ||
+           p_.right >= 0;
   }
 
-  bool allowed(int64_t batch, int64_t query, int64_t key) const {
+  // Rows of the cache and the new ones, as one matrix.
+  MatrixSource rows_of(const float* past, const float* fresh, const HeadLayout& layout,
+                       std::vector<float>& joined) const {
+    if (p_.past == 0) return {fresh + layout.offset(batch_, kv_head_, 0), row_step(layout), 1};
+    joined.resize(static_cast<size_t>(total_ * layout.size));
+    const float* old = past + (batch_ * layout.heads + kv_head_) * p_.past * layout.size;
+    float* to = std::copy_n(old, p_.past * layout.size, joined.data());
+    for (int64_t i = 0; i < layout.rows; ++i) {
+      to = std::copy_n(fresh + layout.offset(batch_, kv_head_, i), layout.size, to);
+    }
+    return {joined.data(), layout.size, 1};
+  }
+
+  void pack() {
+    std::vector<float> joined;
+    const MatrixSource k = rows_of(t_.past_k, t_.k, p_.k, joined);
+    keys_ = {p_.q.size, total_};
+    packed_.resize(static_cast<size_t>(keys_.floats()));
+    pack_matrix(kernels_, keys_, {k.data, 1, k.row_step}, packed_.data());
+    const MatrixSource v = rows_of(t_.past_v, t_.v, p_.v, joined);
+    values_ = {valid_, p_.v.size};
+    packed_values_.resize(static_cast<size_t>(values_.floats()));
+    pack_matrix(kernels_, values_, v, packed_values_.data());
+  }
+
+  void block(int64_t first, int64_t count) {
+    const int64_t size = count * total_;
+    Product products{kernels_, keys_, packed_.data()};
+    products.a = t_.q + p_.q.offset(batch_, head_, first);
+    products.a_step = row_step(p_.q);
+    products.y = scores_.data();
+    products.y_step = total_;
+    products.rows = count;
+    products.run({});
+    if (p_.divides) {
+      kernels_.combine(Pair::kDiv, scores_.data(), 1, &p_.scale, 0, scores_.data(), size);
+    } else {
+      kernels_.map(Map::kMuls, p_.scale, scores_.data(), scores_.data(), size);
+    }
+    keep(Scores::kProducts, first, count);
+    if (p_.cap > 0) {
+      for (int64_t i = 0; i < size; ++i) {
+        float& s = scores_[static_cast<size_t>(i)];
+        s = p_.cap * std::tanh(s / p_.cap);
+      }
+    }
+    keep(Scores::kCapped, first, count);
+    if (masks()) add_masks(first, count);
+    keep(Scores::kMasked, first, count);
+    for (int64_t i = 0; i < count; ++i) share(i);
+    keep(Scores::kProbabilities, first, count);
+    Product sums{kernels_, values_, packed_values_.data()};
+    sums.a = scores_.data();
+    sums.a_step = total_;
+    sums.y = t_.y + p_.y.offset(batch_, head_, first);
+    sums.y_step = row_step(p_.y);
+    sums.rows = count;
+    sums.run({});
+  }
+
+  void keep(Scores what, int64_t first, int64_t count) const {
+    if (t_.scores == nullptr || p_.scores != what) return;
+    std::copy_n(scores_.data(), count * total_,
+                t_.scores + ((batch_ * p_.q.heads + head_) * p_.q.rows + first) * total_);
+  }
+
+  void add_masks(int64_t first, int64_t count) {
+    const bool rules = t_.lengths != nullptr || p_.causal || p_.left >= 0 || p_.right >= 0;
+    for (int64_t r = 0; r < count; ++r) {
+      float* bias = bias_.data() + r * total_;
+      const float* row = rules ? nullptr : mask_.row(batch_, head_, first + r, total_);
+      if (row != nullptr) {
+        std::copy_n(row, total_, bias);
+      } else {
+        for (int64_t i = 0; i < total_; ++i) {
+          bias[i] = allowed(first + r, i) ? mask_.at(batch_, head_, first + r, i) : kMasked;
+        }
+      }
+    }
+    kernels_.combine(Pair::kAdd, scores_.data(), 1, bias_.data(), 1, scores_.data(),
+                     count * total_);
+  }
+
+  bool allowed(int64_t query, int64_t key) const {
     int64_t position = query + p_.past;
     if (t_.lengths != nullptr) {
-      if (key >= t_.lengths[batch]) return false;
-      position = query + t_.lengths[batch] - p_.q.rows;
+      if (key >= t_.lengths[batch_]) return false;
+      position = query + t_.lengths[batch_] - p_.q.rows;
     }
     if (p_.causal && key > position) return false;
     if (p_.left >= 0 && position - key > p_.left) return false;
     return p_.right < 0 || key - position <= p_.right;
   }
 
-  static void softmax(std::vector<float>& score, float largest_bias) {
-    const float top = *std::max_element(score.begin(), score.end());
-    if (largest_bias == kMasked || top == kMasked) {
-      std::fill(score.begin(), score.end(), 0.0F);
-      return;
+  // A query without keys has no shares, unless plain arithmetic is asked for.
+  void share(int64_t r) {
+    float* score = scores_.data() + r * total_;
+    const auto none = [&](const float* values) {
+      return std::all_of(values, values + total_, [](float v) { return v == kMasked; });
+    };
+    const bool alone =
+        !p_.plain && (none(score) || (!bias_.empty() && none(bias_.data() + r * total_)));
+    if (alone) {
+      std::fill_n(score, total_, 0.0F);
+    } else {
+      kernels_.softmax(false, score, score, total_);
     }
-    double sum = 0.0;
-    for (float& s : score) {
-      s = std::exp(s - top);
-      sum += s;
-    }
-    for (float& s : score) s = static_cast<float>(s / sum);
   }
 
   const AttentionParams& p_;
   const AttentionTensors& t_;
-  const int64_t total_;
+  const VectorKernels& kernels_ = vector_kernels();
+  const int64_t batch_, head_, kv_head_, total_, valid_;
   const Mask mask_;
+  PackedShape keys_, values_;
+  std::vector<float> packed_, packed_values_, scores_, bias_;
 };
+
+// The cache with the new rows behind it.
+void present(const AttentionParams& p, const float* past, const float* fresh,
+             const HeadLayout& layout, int64_t index, float* to) {
+  if (to == nullptr) return;
+  const int64_t old = p.past * layout.size;
+  to += index * (p.past + layout.rows) * layout.size;
+  if (old > 0) to = std::copy_n(past + index * old, old, to);
+  for (int64_t i = 0; i < layout.rows; ++i) {
+    const int64_t from = layout.offset(index / layout.heads, index % layout.heads, i);
+    to = std::copy_n(fresh + from, layout.size, to);
+  }
+}
 
 }  // namespace
 
 void attention(const AttentionParams& p, const AttentionTensors& t, const Exec& exec) {
-  const Rows rows(p, t);
-  parallel_for(exec, p.batch * p.q.heads * p.q.rows, [&](int64_t i) {
-    const int64_t head = i / p.q.rows;
-    rows.one(head / p.q.heads, head % p.q.heads, i % p.q.rows);
-  });
+  parallel_for(exec, p.batch * p.q.heads,
+               [&](int64_t i) { Head(p, t, i / p.q.heads, i % p.q.heads).run(); });
   parallel_for(exec, p.batch * p.k.heads, [&](int64_t i) {
-    rows.present(t.past_k, t.k, p.k, i / p.k.heads, i % p.k.heads, t.present_k);
-    rows.present(t.past_v, t.v, p.v, i / p.k.heads, i % p.k.heads, t.present_v);
+    present(p, t.past_k, t.k, p.k, i, t.present_k);
+    present(p, t.past_v, t.v, p.v, i, t.present_v);
   });
 }
 

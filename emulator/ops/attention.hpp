@@ -1,5 +1,5 @@
 // Attention over heads, its linear form, and rotary positions. Owns: masking rules.
-// Must never: hold a whole score matrix beyond one query row unless it is asked for.
+// Must never: hold a whole score matrix beyond a block of queries unless it is asked for.
 #pragma once
 
 #include <cstdint>
@@ -30,6 +30,8 @@ struct AttentionParams {
   bool causal = false;
   int64_t left = -1, right = -1;  // window around a query's position; -1 open
   Scores scores = Scores::kProducts;
+  bool divides = false;  // products are divided by the scale
+  bool plain = false;  // a query whose keys are all masked: what the arithmetic gives (NaN), not 0
 };
 
 struct AttentionTensors {

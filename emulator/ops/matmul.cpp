@@ -8,9 +8,6 @@
 namespace ascendrt::ops {
 namespace {
 
-constexpr int64_t kMaxWidth = 2 * kLanes;
-constexpr int64_t kSideRows = 64;  // rows of a tile that is finished or not full
-
 // Rows of a that stay in the second level cache while the column tiles pass by.
 int64_t rows_per_item(const Product& p, int64_t tiles, int threads) {
   constexpr int64_t kCacheFloats = 192 * 1024;
@@ -57,19 +54,28 @@ void Product::run(const Exec& exec) const {
   const int64_t tiles = (shape.columns + most - 1) / most;
   const int64_t grain = rows_per_item(*this, tiles, exec.workers.threads());
   const int64_t pieces = (rows + grain - 1) / grain;
-  parallel_for(exec, pieces * tiles, [&](int64_t i) {
-    const int64_t first = i / tiles * grain;
-    run_tile(i % tiles, first, std::min(grain, rows - first));
+  // Tiles in a row, so that the weights of the next one are known and fetched ahead.
+  const int threads = exec.workers.threads();
+  const int64_t run = threads == 1 ? tiles : std::max<int64_t>(1, tiles * pieces / (8 * threads));
+  const int64_t runs = (tiles + run - 1) / run;
+  parallel_for(exec, pieces * runs, [&](int64_t i) {
+    const int64_t first = i / runs * grain;
+    const int64_t end = std::min(tiles, (i % runs + 1) * run);
+    for (int64_t tile = i % runs * run; tile < end; ++tile) {
+      // Behind a run the threads in between take theirs.
+      const int64_t next = tile + 1 < end ? tile + 1 : (tile + 1 + (threads - 1) * run) % tiles;
+      run_tile(tile, next, first, std::min(grain, rows - first));
+    }
   });
 }
 
-void Product::run_tile(int64_t tile, int64_t first_row, int64_t count) const {
+void Product::run_tile(int64_t tile, int64_t next, int64_t first_row, int64_t count) const {
   const int64_t most = kernels.max_blocks * kLanes;
   const int64_t column = tile * most;
   const int64_t used = std::min(most, shape.columns - column);
   const auto blocks = static_cast<int>((used + kLanes - 1) / kLanes);
   const int64_t width = blocks * kLanes;
-  std::array<float, kMaxWidth> start{};
+  std::array<float, kTileColumns> start{};
   MatrixArgs args{};
   if (bias != nullptr) {
     std::copy_n(bias + column, used, start.begin());
@@ -78,20 +84,21 @@ void Product::run_tile(int64_t tile, int64_t first_row, int64_t count) const {
   args.x_step = a_step;
   args.depth = shape.depth;
   args.weights = packed + column * shape.depth;
+  const float* ahead = packed + next * most * shape.depth;
   if (used == width && finish == nullptr) {
     args.x = a + first_row * a_step;
     args.y = y + first_row * y_step + column;
     args.y_step = y_step;
-    return matrix_rows(kernels, blocks, args, count);
+    return matrix_rows(kernels, blocks, args, count, ahead);
   }
   // Computed beside the result and copied.
-  std::array<float, kSideRows * kMaxWidth> side;  // NOLINT: filled by the kernel
+  std::array<float, kTileFloats> side;  // NOLINT: filled by the kernel
   args.y = side.data();
   args.y_step = width;
-  for (int64_t row = first_row; row < first_row + count; row += kSideRows) {
-    const int64_t part = std::min(kSideRows, first_row + count - row);
+  for (int64_t row = first_row; row < first_row + count; row += kTileRows) {
+    const int64_t part = std::min(kTileRows, first_row + count - row);
     args.x = a + row * a_step;
-    matrix_rows(kernels, blocks, args, part);
+    matrix_rows(kernels, blocks, args, part, row == first_row ? ahead : nullptr);
     for (int64_t r = 1; r < part && used != width; ++r) {
       std::copy_n(side.data() + r * width, used, side.data() + r * used);
     }

@@ -31,6 +31,11 @@ struct PackedShape {
 void pack_matrix(const VectorKernels& kernels, PackedShape shape, const MatrixSource& from,
                  float* to);
 
+// Of a tile that is finished before it is stored.
+inline constexpr int64_t kTileRows = 64;
+inline constexpr int64_t kTileColumns = 2 * kLanes;
+inline constexpr int64_t kTileFloats = kTileRows * kTileColumns;
+
 // Some rows and columns of a result, made whole by whoever asked for the product. `tile` is
 // [rows][columns] without gaps.
 struct ResultTile {
@@ -56,7 +61,7 @@ struct Product {
   void run(const Exec& exec) const;
 
  private:
-  void run_tile(int64_t tile, int64_t first_row, int64_t count) const;
+  void run_tile(int64_t tile, int64_t next, int64_t first_row, int64_t count) const;
 };
 
 // A right-hand side that owns its packed form. Immutable.

@@ -6,6 +6,8 @@
 
 namespace ascendrt::ops {
 
+constexpr int64_t kBlockBytes = kLanes * static_cast<int64_t>(sizeof(float));
+
 const VectorKernels& vector_kernels(Isa isa) {
 #if defined(__x86_64__)
   if (isa == Isa::kAvx512) return kAvx512Vectors;
@@ -22,14 +24,19 @@ const VectorKernels& vector_kernels() {
   return best;
 }
 
-void matrix_rows(const VectorKernels& kernels, int blocks, MatrixArgs args, int64_t rows) {
+void matrix_rows(const VectorKernels& kernels, int blocks, MatrixArgs args, int64_t rows,
+                 const float* ahead) {
   const auto& table = kernels.matrix[static_cast<size_t>(blocks - 1)];
   // Even pieces: 128 rows become 13, 13, .., 12 instead of 14, 14, .., 2.
-  for (int64_t calls = (rows + kernels.max_rows - 1) / kernels.max_rows; calls > 0; --calls) {
+  int64_t calls = (rows + kernels.max_rows - 1) / kernels.max_rows;
+  args.ahead = reinterpret_cast<const char*>(ahead == nullptr ? args.weights : ahead);
+  args.ahead_step = ahead == nullptr ? 0 : (blocks * kBlockBytes + calls - 1) / calls;
+  for (; calls > 0; --calls) {
     const int64_t count = (rows + calls - 1) / calls;
     table[static_cast<size_t>(count)](args);
     args.x += count * args.x_step;
     args.y += count * args.y_step;
+    args.ahead += args.depth * args.ahead_step;
     rows -= count;
   }
 }

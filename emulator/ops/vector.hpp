@@ -24,6 +24,10 @@ struct MatrixArgs {
   const float* bias;  // null: none
   float* y;
   int64_t y_step;
+  // Weights of a later call, fetched into the cache meanwhile: ahead_step bytes for every step of
+  // the depth. The addresses need not exist.
+  const char* ahead;
+  int64_t ahead_step;
 };
 
 // Functions of one value; `a` is their parameter. Errors in units of the last place, measured by
@@ -72,7 +76,8 @@ struct VectorKernels {
 const VectorKernels& vector_kernels(Isa isa);  // isa must be available
 const VectorKernels& vector_kernels();         // the best this CPU has
 
-// `rows` rows of one column tile, split evenly.
-void matrix_rows(const VectorKernels& kernels, int blocks, MatrixArgs args, int64_t rows);
+// `rows` rows of one column tile, split evenly. ahead: the tile that comes next, or null.
+void matrix_rows(const VectorKernels& kernels, int blocks, MatrixArgs args, int64_t rows,
+                 const float* ahead);
 
 }  // namespace ascendrt::ops

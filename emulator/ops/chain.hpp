@@ -1,0 +1,56 @@
+// Element-wise operations behind a matrix product, done on its tiles while they are in the cache.
+// Owns: the order of the steps and their temporary tiles. Must never: compute anything but through
+// ops::unary and ops::binary, so that results are those of the operations one by one.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "ops/elementwise.hpp"
+#include "ops/matmul.hpp"
+
+namespace ascendrt::ops {
+
+// An operand of a step: the product, the result of an earlier step, or a tensor beside it.
+enum class ChainFrom : uint8_t { kProduct, kStep, kBeside };
+struct ChainOperand {
+  ChainFrom from = ChainFrom::kProduct;
+  size_t index = 0;  // of the step or of the tensor
+};
+
+struct ChainStep {
+  bool is_binary = false;
+  Unary unary = Unary::kRelu;
+  UnaryParams params;
+  Binary binary = Binary::kAdd;
+  ChainOperand a, b;
+};
+
+// How a tensor beside the product is spread over it.
+enum class Spread : uint8_t { kOne, kRow, kFull };
+
+class Chain {
+ public:
+  static constexpr size_t kMaxSlots = 4;
+
+  // False: the steps need more temporary tiles than there are.
+  bool set_steps(std::vector<ChainStep> steps);
+  // One per tensor beside the product; kRow has as many values as the product has columns.
+  void set_beside(std::vector<Spread> spreads) { spreads_ = std::move(spreads); }
+
+  // Replaces a tile by what the steps make of it. `columns` of the whole product.
+  void run(const ResultTile& tile, std::span<const float* const> beside, int64_t columns) const;
+
+ private:
+  struct Slots;
+  const float* operand(const ChainOperand& from, const ResultTile& tile,
+                       std::span<const float* const> beside, int64_t columns, Slots& slots,
+                       float* room, bool& is_one) const;
+
+  std::vector<ChainStep> steps_;
+  std::vector<size_t> slot_;  // where a step's result lies; the last one lies on the tile
+  std::vector<Spread> spreads_;
+};
+
+}  // namespace ascendrt::ops
