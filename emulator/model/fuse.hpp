@@ -1,7 +1,8 @@
 // Operators merged into fewer, faster ones when a model is converted: decomposed layer norms,
 // attention, and what follows a matrix product. Owns: the patterns and the names of merged types.
-// Must never: change a result. In float32 a merged graph gives the bits of the graph before; in
-// half precision a merged operator rounds once, at its end, as operators do.
+// Must never: change a result. In float32 a merged graph gives the bits of the graph before. In
+// half precision a bias, a layer norm and attention are one operator with its product or sums,
+// which rounds once, at its end; what follows a product is rounded step by step.
 #pragma once
 
 #include <cstdint>

@@ -80,6 +80,9 @@ std::shared_ptr<const ops::Chain> chain_of(const OpView& v) {
   for (size_t i = kFirstBeside; i < v.inputs.size(); ++i) spreads.push_back(spread_of(v, i, y));
   if (!chain->set_steps(chain_steps(v))) v.fail("its steps need too many temporary tiles");
   chain->set_beside(std::move(spreads));
+  // The operands were widened; what the op gives tells what its parts are rounded to.
+  const int32_t made = v.op.output_descs.empty() ? kUndefined : v.op.output_descs[0].dtype;
+  if (made == kFloat16 || made == kBfloat16) chain->set_rounding(static_cast<aclDataType>(made));
   return chain;
 }
 

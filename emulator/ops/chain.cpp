@@ -53,13 +53,24 @@ const float* Chain::operand(const ChainOperand& from, const ResultTile& tile,
   return room;
 }
 
+void Chain::round(float* tile, int64_t count) const {
+  if (half_ == ACL_DT_UNDEFINED) return;
+  std::array<uint16_t, kTileFloats> narrow;  // NOLINT: written before it is read
+  const VectorKernels& kernels = vector_kernels();
+  const bool brain = half_ == ACL_BF16;
+  (brain ? kernels.to_brain : kernels.to_half)(tile, narrow.data(), count);
+  (brain ? kernels.from_brain : kernels.from_half)(narrow.data(), tile, count);
+}
+
 void Chain::run(const ResultTile& tile, std::span<const float* const> beside,
                 int64_t columns) const {
   Slots slots;  // NOLINT: written before it is read
-  const Shape all{tile.rows * tile.columns};
+  const int64_t count = tile.rows * tile.columns;
+  const Shape all{count};
   const auto view = [&](const float* data, bool is_one) {
     return TensorView{const_cast<float*>(data), ACL_FLOAT, is_one ? Shape{} : all};
   };
+  round(tile.tile, count);
   for (size_t i = 0; i < steps_.size(); ++i) {
     const ChainStep& step = steps_[i];
     bool one_a = false;
@@ -68,10 +79,12 @@ void Chain::run(const ResultTile& tile, std::span<const float* const> beside,
     const float* a = operand(step.a, tile, beside, columns, slots, slots.gathered[0].data(), one_a);
     if (!step.is_binary) {
       unary(step.unary, step.params, view(a, false), view(to, false), {});
+      round(to, count);
       continue;
     }
     const float* b = operand(step.b, tile, beside, columns, slots, slots.gathered[1].data(), one_b);
     binary(step.binary, view(a, one_a), view(b, one_b), view(to, false), {});
+    round(to, count);
   }
 }
 

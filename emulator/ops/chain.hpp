@@ -38,12 +38,15 @@ class Chain {
   bool set_steps(std::vector<ChainStep> steps);
   // One per tensor beside the product; kRow has as many values as the product has columns.
   void set_beside(std::vector<Spread> spreads) { spreads_ = std::move(spreads); }
+  // ACL_FLOAT16 or ACL_BF16: the product and the result of every step are rounded to it.
+  void set_rounding(aclDataType half) { half_ = half; }
 
   // Replaces a tile by what the steps make of it. `columns` of the whole product.
   void run(const ResultTile& tile, std::span<const float* const> beside, int64_t columns) const;
 
  private:
   struct Slots;
+  void round(float* tile, int64_t count) const;
   const float* operand(const ChainOperand& from, const ResultTile& tile,
                        std::span<const float* const> beside, int64_t columns, Slots& slots,
                        float* room, bool& is_one) const;
@@ -51,6 +54,7 @@ class Chain {
   std::vector<ChainStep> steps_;
   std::vector<size_t> slot_;  // where a step's result lies; the last one lies on the tile
   std::vector<Spread> spreads_;
+  aclDataType half_ = ACL_DT_UNDEFINED;
 };
 
 }  // namespace ascendrt::ops
