@@ -19,6 +19,11 @@ bool is_any(const Op& op, std::initializer_list<std::string_view> types) {
   return std::find(types.begin(), types.end(), op.type) != types.end();
 }
 
+// What merged operators compute with; doubles stay in operators of their own.
+bool is_computed(const TensorDesc& desc) {
+  return desc.dtype == kFloat || desc.dtype == kFloat16 || desc.dtype == kBfloat16;
+}
+
 // --- (x - mean) / sqrt(variance + epsilon) * gamma + beta over the last dim ---
 
 class LayerNormPattern {
@@ -89,7 +94,7 @@ class LayerNormPattern {
     parts_ = {last};
     add_ = last;
     scaled_ = operand_of_type(last, "Mul", beta_);
-    if (scaled_ == kNone) return false;
+    if (scaled_ == kNone || !is_computed(g_.op(last).output_descs[0])) return false;
     length_ =
         g_.op(last).output_descs[0].dims.empty() ? -1 : g_.op(last).output_descs[0].dims.back();
     const Index ratio = operand_of_type(scaled_, "RealDiv", gamma_);
@@ -227,7 +232,9 @@ class AttentionPattern {
     parts_ = {softmax};
     turned_.clear();
     const Dims& scores = g_.op(softmax).output_descs[0].dims;
-    if (scores.size() != 4 || !over_last_dim(softmax) || !match_scores(softmax)) return false;
+    if (scores.size() != 4 || !is_computed(g_.op(softmax).output_descs[0]) ||
+        !over_last_dim(softmax) || !match_scores(softmax))
+      return false;
     sums_ = g_.only_reader(softmax);
     if (sums_ == kNone || !is_product(g_.op(sums_)) || g_.producer(sums_, 0) != softmax)
       return false;
@@ -326,7 +333,7 @@ class ProductPattern {
       if (!g_.alive(i)) continue;
       const Op& op = g_.op(i);
       if (!is_any(op, {"MatMulV2", "MatMul", "BatchMatMulV2", "BatchMatMul"})) continue;
-      if (op.output_descs[0].dtype == kDouble || op.inputs.size() > 2) continue;
+      if (!is_computed(op.output_descs[0]) || op.inputs.size() > 2) continue;
       if (!FusionGraph::is_known(op.output_descs[0].dims)) continue;
       for (const size_t side : {size_t{0}, size_t{1}}) turn_operand(i, side);
       grow(i);
