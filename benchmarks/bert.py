@@ -2,8 +2,8 @@
 
 One process per number of threads; in it the runtimes run in turn, so that all see the same machine.
 Times are medians in milliseconds, ratios are of medians and above 1 where ours is faster. The torch
-model consists of torch's own functions (linear, layer_norm, gelu, attention), with the weights of the
-ONNX model. Without torch the field `torch` says so.
+model consists of torch's own functions (linear, layer_norm, gelu, attention) with the weights of
+the ONNX model. Without torch the field `torch` says so.
 """
 
 from __future__ import annotations
