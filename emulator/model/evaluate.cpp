@@ -52,8 +52,13 @@ std::vector<TensorType> narrowed(std::vector<TensorType> types, aclDataType half
 // A kernel on floats made to work on halves: operands and results pass through scratch memory.
 class HalfKernel {
  public:
-  HalfKernel(Kernel inner, std::vector<TensorType> inputs, std::vector<TensorType> outputs)
-      : inner_(std::move(inner)), inputs_(std::move(inputs)), outputs_(std::move(outputs)) {}
+  // constants: the widened form of input i, or null.
+  HalfKernel(Kernel inner, std::vector<TensorType> inputs, std::vector<TensorType> outputs,
+             std::vector<const uint8_t*> constants)
+      : inner_(std::move(inner)),
+        inputs_(std::move(inputs)),
+        outputs_(std::move(outputs)),
+        constants_(std::move(constants)) {}
 
   int64_t scratch_bytes() const {
     int64_t total = rounded(inner_.scratch_bytes);
@@ -72,8 +77,14 @@ class HalfKernel {
       view.dtype = ACL_FLOAT;
       next += room({ACL_FLOAT, view.shape});
     };
-    for (ops::TensorView& view : wide_in) {
+    for (size_t i = 0; i < wide_in.size(); ++i) {
+      ops::TensorView& view = wide_in[i];
       if (!is_half(view.dtype) || view.data == nullptr) continue;
+      if (constants_[i] != nullptr) {  // widened when the op was built
+        view.data = const_cast<uint8_t*>(constants_[i]);
+        view.dtype = ACL_FLOAT;
+        continue;
+      }
       const ops::TensorView half = view;
       take(view);
       ops::cast(half, view, exec);
@@ -93,6 +104,7 @@ class HalfKernel {
   Kernel inner_;
   std::vector<TensorType> inputs_;  // as the inner kernel sees them
   std::vector<TensorType> outputs_;
+  std::vector<const uint8_t*> constants_;
 };
 
 }  // namespace
@@ -129,18 +141,22 @@ Kernel build_op(const OpType& type, const OpView& view, std::span<const TensorTy
   if (inner.is_view) return inner;
   const uint8_t in_place = inner.in_place;
   std::vector<TensorType> inputs;
+  std::vector<const uint8_t*> constants;
   for (size_t i = 0; i < view.inputs.size(); ++i) {
+    const bool known = wide.inputs[i].connected && wide.inputs[i].is_constant &&
+                       is_half(view.inputs[i].type.dtype);
+    constants.push_back(known ? wide.inputs[i].constant.data() : nullptr);
     // Only what is widened takes scratch memory.
     TensorType wide_type = wide.inputs[i].type;
     if (wide_type.dtype == view.inputs[i].type.dtype) wide_type.dtype = ACL_DT_UNDEFINED;
-    if (!view.inputs[i].connected) wide_type = {};
+    if (!view.inputs[i].connected || known) wide_type = {};
     inputs.push_back(wide_type);
   }
   std::vector<TensorType> made(outputs.begin(), outputs.end());
   for (size_t i = 0; i < made.size(); ++i) {
     if (is_half(made[i].dtype)) made[i].dtype = ACL_FLOAT;
   }
-  const auto kernel = std::make_shared<const HalfKernel>(std::move(inner), inputs, made);
+  const auto kernel = std::make_shared<const HalfKernel>(std::move(inner), inputs, made, constants);
   return {
       [kernel, kept](Inputs in, Outputs out, const ops::Exec& exec) { kernel->run(in, out, exec); },
       kernel->scratch_bytes(), false, in_place};
