@@ -55,6 +55,10 @@ dist: .venv/.tools
 	$(BIN)/python -m build --no-isolation --outdir dist .
 	abi3audit --strict dist/*.whl
 
+# The wheel under every interpreter that pyenv has (PYTHONS= names others).
+pythons: dist
+	$(BIN)/python tests/pythons.py dist/*.whl $(PYTHONS)
+
 asan tsan: .venv/.tools
 	cmake --preset $@ -S emulator > /dev/null
 	cmake --build build/$@ --target unit_tests -j $(JOBS)

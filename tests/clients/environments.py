@@ -28,6 +28,8 @@ TORCH = "torch==2.13.0+cpu" if os.uname().machine == "x86_64" else "torch==2.13.
 # The wheel is built for the numpy 1 ABI, and owns the module name onnxruntime.
 ONNXRUNTIME_CANN = ("onnxruntime-cann==1.24.4", "numpy<2")
 
+RAY = ("ray[serve]==2.60.0", "numpy", "cffi")
+
 
 def folder() -> Path:
     return Path(os.environ.get("ASCENDRT_CLIENT_VENVS") or REPOSITORY / "build" / "venvs")
@@ -40,6 +42,10 @@ def torch_npu_python() -> Path:
 
 def onnxruntime_cann_python() -> Path:
     return environment("onnxruntime_cann", [list(ONNXRUNTIME_CANN)])
+
+
+def ray_python() -> Path:
+    return environment("ray", [list(RAY)])
 
 
 def torch_npu_files() -> Path:
