@@ -19,7 +19,7 @@ from pathlib import Path
 REPOSITORY = Path(__file__).resolve().parents[1]
 NEEDS = ["pytest", "pytest-timeout", "pytest-xdist", "hypothesis", "onnx", "tomli"]
 VERSIONS = ("3.10", "3.11", "3.12", "3.13")
-COPIED = ("tests", "examples", "csrc", "pyproject.toml", "docs", "README.md")
+COPIED = ("tests", "examples", "csrc", "pyproject.toml", "docs", "README.md", "ascendrt/_gen")
 # What is left out reads the sources, builds C programs, or needs other packages.
 TESTS = ["tests/pyacl"] + [
     f"tests/python/test_{name}.py"
