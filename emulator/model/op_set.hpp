@@ -16,7 +16,9 @@
 #include <vector>
 
 #include "model/model.hpp"
+#include "ops/conv.hpp"
 #include "ops/parallel.hpp"
+#include "ops/pool.hpp"
 #include "ops/tensor.hpp"
 
 namespace ascendrt::model {
@@ -146,6 +148,10 @@ std::span<const OpType> misc_op_types();
 std::span<const OpType> control_op_types();
 std::span<const OpType> aipp_op_types();
 std::span<const OpType> random_op_types();
+
+// Geometry of convolutions and poolings of float32 operands, checked and resolved.
+ops::ConvShape conv_shape(const OpView& v);
+ops::PoolShape pool_shape(const OpView& v);
 
 ops::Shape open_shape();  // of a tensor whose rank is not known: one dim of -2, as in the files
 // Which matrix of an operand with the batch dims `operand` belongs to matrix `index` of `batch`.

@@ -43,6 +43,8 @@ void want_bias(const OpView& v, int64_t outputs) {
   }
 }
 
+}  // namespace
+
 // --- convolution ---
 
 ops::ConvShape conv_shape(const OpView& v) {
@@ -83,6 +85,8 @@ ops::ConvShape conv_shape(const OpView& v) {
   return s;
 }
 
+namespace {
+
 std::vector<TensorType> infer_conv(const OpView& v) {
   const ops::ConvShape s = conv_shape(v);
   return {{ACL_FLOAT, {s.batch, s.out_channels, s.out_h, s.out_w}}};
@@ -105,6 +109,7 @@ Kernel build_conv(const OpView& v, std::span<const TensorType>) {
           scratch, false};
 }
 
+}  // namespace
 // --- pooling ---
 
 ops::PoolShape pool_shape(const OpView& v) {
@@ -143,6 +148,8 @@ ops::PoolShape pool_shape(const OpView& v) {
   s.resolve();
   return s;
 }
+
+namespace {
 
 std::vector<TensorType> infer_pool(const OpView& v) {
   const ops::PoolShape s = pool_shape(v);

@@ -27,8 +27,9 @@ struct Value {
 };
 
 struct Step {
-  const char* type = "";  // name in the operator table; lives as long as the process
-  std::string name;       // of the op
+  const char* type = "";            // name in the operator table; lives as long as the process
+  std::string name;                 // of the op
+  std::vector<std::string> joined;  // names of further ops that this step computes
   Kernel kernel;
   std::vector<Value> inputs;  // kNone: not connected
   std::vector<Value> outputs;

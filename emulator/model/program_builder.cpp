@@ -1,12 +1,12 @@
-// Compiles a graph to a program. Owns: order, checks of descriptors, aliases, lifetimes.
+// Owns: order, checks of descriptors, aliases, lifetimes of a compilation.
 // Must never: trust a number of the file; a graph that contradicts itself is listed as missing.
+#include "model/program_builder.hpp"
+
 #include <algorithm>
 #include <string_view>
 #include <unordered_map>
 
 #include "base/error.hpp"
-#include "model/planner.hpp"
-#include "model/program.hpp"
 
 namespace ascendrt::model {
 namespace {
@@ -66,67 +66,23 @@ int64_t operations_of(const Op& op, const std::vector<Operand>& inputs,
 
 }  // namespace
 
-class ProgramBuilder {
- public:
-  explicit ProgramBuilder(const Model& model) : model_(model), graph_(*model.root()) {}
-
-  Program build() {
-    program_.model_ = &model_;
-    program_.weight_bytes_ = model_.weights.bytes.size();
-    for (const Op* op : ordered()) {
-      try {
-        add(*op);
-      } catch (const base::Error& error) {
-        miss(*op, error.text);
-      }
+Program ProgramBuilder::build() {
+  program_.model_ = &model_;
+  program_.weight_bytes_ = model_.weights.bytes.size();
+  for (const Op* op : ordered()) {
+    try {
+      add(*op);
+    } catch (const base::Error& error) {
+      miss(*op, error.text);
     }
-    if (program_.missing_.empty()) plan();
-    return std::move(program_);
   }
+  if (program_.missing_.empty()) plan();
+  return std::move(program_);
+}
 
- private:
-  // A value while the graph is walked: which buffer holds it.
-  struct Made {
-    TensorType type;
-    Place place;
-    int64_t buffer = -1;  // index in lifetimes_; -1 = not in the work block
-    std::span<const uint8_t> constant;
-    bool is_constant = false;
-  };
-
-  void miss(const Op& op, std::string_view why) {
-    program_.missing_.push_back(op.type + " '" + op.name + "': " + std::string(why));
-  }
-
-  std::vector<const Op*> ordered();
-  void add(const Op& op);
-  void add_data(const Op& op);
-  void add_constant(const Op& op);
-  void add_outputs(const Op& op);
-  void add_step(const Op& op);
-  std::vector<const Made*> find_inputs(const Op& op);
-  OpView view(const Op& op, const std::vector<const Made*>& sources);
-  void check_outputs(const Op& op, const std::vector<TensorType>& types);
-  bool compile_op(const OpType& type, const OpView& operands, Kernel& kernel,
-                  std::vector<TensorType>& types);
-  std::vector<Made> make_results(Step& step, const std::vector<TensorType>& types, int64_t now);
-  const Made* find(const Op& op, size_t input);
-  void set(const Op& op, std::vector<Made> values) { made_[op.name] = std::move(values); }
-  int64_t new_buffer(int64_t bytes, int64_t first);
-  void use(const Made& made, int64_t step);
-  Value value_of(const Made& made, const TensorType& type);
-  void share_places();
-  void plan();
-
-  const Model& model_;
-  const Graph& graph_;
-  Program program_;
-  std::unordered_map<std::string_view, std::vector<Made>> made_;
-  std::vector<Lifetime> lifetimes_;
-  std::vector<size_t> place_of_;          // per buffer: the buffer it lies on, often itself
-  std::vector<int64_t> input_buffers_;    // per input
-  std::vector<int64_t> scratch_buffers_;  // per step, -1 = none
-};
+void ProgramBuilder::miss(const Op& op, std::string_view why) {
+  program_.missing_.push_back(op.type + " '" + op.name + "': " + std::string(why));
+}
 
 std::vector<const Op*> ProgramBuilder::ordered() {
   std::vector<const Op*> order = execution_order(graph_);
@@ -292,7 +248,7 @@ std::vector<ProgramBuilder::Made> ProgramBuilder::make_results(Step& step,
                                                                int64_t now) {
   std::vector<Made> results;
   for (const TensorType& result : types) {
-    Made made{result, {Place::Home::kWork, 0, nullptr}, -1, {}, false};
+    Made made{result, {Place::Home::kWork, 0, nullptr}, -1, {}, false, {}};
     if (result.shape.is_open()) {
       made.place = {Place::Home::kOpen, program_.open_slots_++, nullptr};
     } else {
@@ -308,7 +264,9 @@ std::vector<ProgramBuilder::Made> ProgramBuilder::make_results(Step& step,
 void ProgramBuilder::add_step(const Op& op) {
   const OpType* type = find_op_type(op.type);
   if (type == nullptr) return miss(op, "this operator is not implemented");
-  const std::vector<const Made*> sources = find_inputs(op);
+  if (add_blocked(op, *type)) return;
+  std::vector<const Made*> sources = find_inputs(op);
+  for (const Made*& source : sources) source = plain(source);
   const OpView operands = view(op, sources);
   Step step;
   std::vector<TensorType> types;
@@ -338,7 +296,8 @@ void ProgramBuilder::add_step(const Op& op) {
 }
 
 void ProgramBuilder::add_outputs(const Op& op) {
-  const std::vector<const Made*> sources = find_inputs(op);
+  std::vector<const Made*> sources = find_inputs(op);
+  for (const Made*& source : sources) source = plain(source);
   for (size_t i = 0; i < sources.size(); ++i) {
     if (sources[i] == nullptr) return miss(op, "output " + std::to_string(i) + " has no source");
     const TensorType& type = sources[i]->type;

@@ -14,8 +14,12 @@
 
 namespace ascendrt::ops {
 
-// Note [Workers]: the caller takes items too and returns when all are done. A second caller that
-// finds the helpers busy simply does its own items; nothing waits for somebody else's job.
+// Note [Workers]: the caller takes items too, from the front, helpers take them from the back, so
+// that each thread walks through neighbouring items. The caller returns when all items are done; it
+// waits only for items that a helper has begun, never for a helper that was not scheduled. A second
+// caller that finds the helpers busy simply does its own items; nothing waits for somebody else's
+// job. Helpers look for the next job for some microseconds before they sleep, since the steps of a
+// model follow each other closely; a caller that waits yields, and nobody is bound to a core.
 class Workers {
  public:
   explicit Workers(int threads = 1);  // threads counts the caller; helpers start at first use
@@ -32,13 +36,14 @@ class Workers {
   static Workers& serial();  // one thread, for tests and for folding constants
 
  private:
+  enum class Side : uint8_t { kFront, kBack };
   struct Job {
     Body body;
     void* ctx;
-    int64_t count;
-    std::atomic<int64_t> next{0};
-    void work();
+    std::atomic<uint64_t> left;  // items not begun: the first one, and in the upper half the end
+    void work(Side side);
   };
+  void share(uint32_t count, Body body, void* ctx);
   void start_helpers();
   void help();
 
@@ -46,11 +51,11 @@ class Workers {
   std::mutex use_;  // held by the one caller that has the helpers
   std::mutex mutex_;
   std::condition_variable wake_;
-  std::condition_variable idle_;
-  Job* job_ = nullptr;    // guarded by mutex_
-  uint64_t round_ = 0;    // guarded by mutex_; counts jobs, so that a helper joins each job once
-  int active_ = 0;        // guarded by mutex_; helpers inside the current job
-  bool closing_ = false;  // guarded by mutex_
+  Job* job_ = nullptr;  // guarded by mutex_
+  std::atomic<uint64_t> round_{
+      0};                       // changed under mutex_; counts jobs, so that a helper joins once
+  std::atomic<int> active_{0};  // raised under mutex_; helpers inside the current job
+  bool closing_ = false;        // guarded by mutex_
   std::vector<std::thread> helpers_;
 };
 

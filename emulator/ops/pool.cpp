@@ -26,15 +26,8 @@ int64_t out_size(const PoolShape& s, int64_t in, int64_t before, int64_t after, 
   return out;
 }
 
-// Kernel positions of one window along one axis that lie inside the input.
-struct Span {
-  int64_t start;      // input index of the first one
-  int64_t count;      // how many
-  int64_t with_pads;  // positions inside input and pads
-};
-
-Span window(int64_t out, int64_t stride, int64_t before, int64_t after, int64_t kernel,
-            int64_t dilation, int64_t in) {
+PoolSpan window(int64_t out, int64_t stride, int64_t before, int64_t after, int64_t kernel,
+                int64_t dilation, int64_t in) {
   const int64_t origin = out * stride - before;
   const int64_t first = origin < 0 ? (-origin + dilation - 1) / dilation : 0;
   const int64_t last = origin >= in ? 0 : std::min(kernel, (in - origin + dilation - 1) / dilation);
@@ -42,36 +35,32 @@ Span window(int64_t out, int64_t stride, int64_t before, int64_t after, int64_t 
   return {origin + first * dilation, std::max<int64_t>(0, last - first), std::min(kernel, padded)};
 }
 
-// The windows along both axes; they are the same for every plane.
-struct Windows {
-  explicit Windows(const PoolShape& s) {
-    for (int64_t h = 0; h < s.out_h; ++h) {
-      rows.push_back(
-          window(h, s.stride_h, s.pad_top, s.pad_bottom, s.kernel_h, s.dilation_h, s.in_h));
-    }
-    for (int64_t w = 0; w < s.out_w; ++w) {
-      columns.push_back(
-          window(w, s.stride_w, s.pad_left, s.pad_right, s.kernel_w, s.dilation_w, s.in_w));
-    }
-  }
-  std::vector<Span> rows, columns;
-};
-
 // Calls f(first element, row span, column span) for every output of a plane.
 template <class F>
 void for_windows(const PoolShape& s, const float* x, float* y, const Exec& exec, F&& f) {
-  const Windows windows(s);
+  const PoolWindows windows(s);
   parallel_for(exec, s.planes, [&](int64_t plane) {
     const float* from = x + plane * s.in_h * s.in_w;
     float* to = y + plane * s.out_h * s.out_w;
-    for (const Span& rows : windows.rows) {
+    for (const PoolSpan& rows : windows.rows) {
       const float* row = from + rows.start * s.in_w;
-      for (const Span& columns : windows.columns) *to++ = f(row + columns.start, rows, columns);
+      for (const PoolSpan& columns : windows.columns) *to++ = f(row + columns.start, rows, columns);
     }
   });
 }
 
 }  // namespace
+
+PoolWindows::PoolWindows(const PoolShape& s) {
+  for (int64_t h = 0; h < s.out_h; ++h) {
+    rows.push_back(
+        window(h, s.stride_h, s.pad_top, s.pad_bottom, s.kernel_h, s.dilation_h, s.in_h));
+  }
+  for (int64_t w = 0; w < s.out_w; ++w) {
+    columns.push_back(
+        window(w, s.stride_w, s.pad_left, s.pad_right, s.kernel_w, s.dilation_w, s.in_w));
+  }
+}
 
 void PoolShape::resolve() {
   constexpr int64_t kLimit = 1 << 24;
@@ -88,7 +77,7 @@ void PoolShape::resolve() {
 }
 
 void max_pool(const PoolShape& s, const float* x, float* y, const Exec& exec) {
-  for_windows(s, x, y, exec, [&](const float* from, const Span& rows, const Span& columns) {
+  for_windows(s, x, y, exec, [&](const float* from, const PoolSpan& rows, const PoolSpan& columns) {
     float best = -std::numeric_limits<float>::infinity();
     for (int64_t i = 0; i < rows.count; ++i, from += s.dilation_h * s.in_w) {
       for (int64_t j = 0; j < columns.count; ++j) {
@@ -102,7 +91,7 @@ void max_pool(const PoolShape& s, const float* x, float* y, const Exec& exec) {
 
 void average_pool(const PoolShape& s, PadsCount pads_count, const float* x, float* y,
                   const Exec& exec) {
-  for_windows(s, x, y, exec, [&](const float* from, const Span& rows, const Span& columns) {
+  for_windows(s, x, y, exec, [&](const float* from, const PoolSpan& rows, const PoolSpan& columns) {
     float sum = 0.0F;
     for (int64_t i = 0; i < rows.count; ++i, from += s.dilation_h * s.in_w) {
       for (int64_t j = 0; j < columns.count; ++j) sum += from[j * s.dilation_w];

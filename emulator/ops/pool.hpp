@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "ops/parallel.hpp"
 
@@ -23,6 +24,19 @@ struct PoolShape {
   Rounding rounding = Rounding::kFloor;
 
   void resolve();  // fills out_h and out_w; fails on numbers that make no pooling
+};
+
+// Positions of a window along one axis that lie inside the input.
+struct PoolSpan {
+  int64_t start;      // input index of the first one
+  int64_t count;      // how many
+  int64_t with_pads;  // positions inside input and pads
+};
+
+// The windows along both axes; they are the same for every plane.
+struct PoolWindows {
+  explicit PoolWindows(const PoolShape& shape);
+  std::vector<PoolSpan> rows, columns;
 };
 
 void max_pool(const PoolShape& shape, const float* x, float* y, const Exec& exec);

@@ -1,0 +1,161 @@
+"""Whole networks against onnxruntime and eager torch: medians in milliseconds and ratios of speed.
+
+For each number of threads one process of its own; in it all runtimes run each network in turn, and
+times are compared within that process only. Fields are called NETWORK_bBATCH_tTHREADS_WHO; ratios
+end in _vs_WHO (above 1: faster than that one), the least of all cases is `NETWORK_vs_WHO`. Without
+torch (PYTHONPATH=... where it lies) the field `torch` says so and its ratios are missing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parents[1]
+THREADS = (1, 2)
+BATCHES = (1, 8)
+ROUNDS = {1: 25, 8: 7}
+# (network, variant) against the runtime or the other variant whose speed is the yardstick.
+FP32 = ("resnet50", "mobilenet_v2")
+NO_VNNI = "this CPU has no AVX-512 VNNI: 8-bit networks take the general path"
+
+Run = Callable[[], Any]
+
+
+def measure() -> dict[str, Any]:
+    """All cases of all thread counts."""
+    figures: dict[str, Any] = {}
+    for threads in THREADS:
+        environment = os.environ | {
+            "ASCENDRT_BACKEND": "emu",
+            "ASCENDRT_MACHINE": "private",
+            "ASCENDRT_COMPUTE_THREADS": str(threads),
+            "OMP_NUM_THREADS": str(threads),
+        }
+        done = subprocess.run(
+            [sys.executable, "-m", "benchmarks.model", str(threads)],
+            env=environment, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True,
+        )  # fmt: skip
+        figures |= json.loads(done.stdout.splitlines()[-1])
+    for ratio in ("vs_onnxruntime", "vs_torch", "vs_fp32"):
+        for network in (*FP32, *(f"{n}_{v}" for n in FP32 for v in ("fp16", "int8"))):
+            cases = {
+                k: v for k, v in figures.items() if k.startswith(f"{network}_b") and ratio in k
+            }
+            if cases:
+                figures[f"{network}_{ratio}"] = min(cases.values())
+    busy = figures.pop("resnet50_b8_t1_vs_torch", None)
+    if busy is not None:  # its own bar: torch itself varies by a tenth there
+        rest = [v for k, v in figures.items() if k.startswith("resnet50_b") and "vs_torch" in k]
+        figures |= {"resnet50_vs_torch": min(rest), "resnet50_b8_t1_vs_torch": busy}
+    return figures
+
+
+def _has_vnni() -> bool:
+    return "avx512_vnni" in Path("/proc/cpuinfo").read_text(encoding="utf-8")
+
+
+def _median_ms(runs: dict[str, Run], rounds: int) -> dict[str, float]:
+    """Each runtime once per round, so that all see the same machine."""
+    times: dict[str, list[float]] = {who: [] for who in runs}
+    for run in runs.values():
+        run()
+    for _ in range(rounds):
+        for who, run in runs.items():
+            start = time.perf_counter()
+            run()
+            times[who].append(time.perf_counter() - start)
+    return {who: statistics.median(list_) * 1e3 for who, list_ in times.items()}
+
+
+def _onnxruntime(model: Any, feeds: dict[str, Any], threads: int) -> Run:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(
+        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
+    return lambda: session.run(None, feeds)
+
+
+def _ours(model: Any, feeds: dict[str, Any], folder: Path, name: str) -> Run:
+    import onnx
+
+    import ascendrt
+    from ascendrt import _ctl
+
+    onnx.save(model, folder / "source.onnx")
+    _ctl.convert(folder / "source.onnx", folder / f"{name}.om", "")
+    loaded = ascendrt.Model(folder / f"{name}.om")
+    return lambda: loaded(*feeds.values())
+
+
+def _torch(model: Any, feeds: dict[str, Any], threads: int) -> Run | None:
+    try:
+        import torch
+
+        from benchmarks.eager import Eager
+    except ImportError:
+        return None
+    torch.set_num_threads(threads)
+    eager = Eager(model)
+    return lambda: eager(feeds)
+
+
+def _case(network: str, batch: int, threads: int, folder: Path) -> dict[str, Any]:
+    """One network at one batch size in all its variants."""
+    from benchmarks import networks
+
+    model, feeds = getattr(networks, network)(batch), {"x": networks.image(batch)}
+    halves = {"x": feeds["x"].astype(np.float16)}
+    runs = {
+        "": _ours(model, feeds, folder, "fp32"),
+        "_onnxruntime": _onnxruntime(model, feeds, threads),
+        "_fp16": _ours(networks.half(model), halves, folder, "fp16"),
+    }
+    torch = _torch(model, feeds, threads)
+    if torch is not None:
+        runs["_torch"] = torch
+    if network == "resnet50" and _has_vnni():
+        runs["_int8"] = _ours(networks.quantized(model, feeds), feeds, folder, "int8")
+    ms = _median_ms(runs, ROUNDS[batch])
+    suffix = f"b{batch}_t{threads}"
+    figures: dict[str, Any] = {
+        f"{network}_{suffix}{who or '_ours'}_ms": value for who, value in ms.items()
+    }
+    figures[f"{network}_{suffix}_vs_onnxruntime"] = ms["_onnxruntime"] / ms[""]
+    figures[f"{network}_fp16_{suffix}_vs_fp32"] = ms[""] / ms["_fp16"]
+    figures |= {} if torch else {"torch": "torch is missing: no comparison with it"}
+    figures |= {} if _has_vnni() else {"int8": NO_VNNI}
+    if torch is not None:
+        figures[f"{network}_{suffix}_vs_torch"] = ms["_torch"] / ms[""]
+    if "_int8" in ms:
+        figures[f"{network}_int8_{suffix}_vs_onnxruntime"] = ms["_onnxruntime"] / ms["_int8"]
+    return figures
+
+
+def _child(threads: int) -> None:
+    import ascendrt
+
+    figures: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory() as folder, ascendrt.Device(0):
+        for network in FP32:
+            for batch in BATCHES:
+                figures |= _case(network, batch, threads, Path(folder))
+    print(json.dumps(figures))
+
+
+if __name__ == "__main__":
+    _child(int(sys.argv[1]))

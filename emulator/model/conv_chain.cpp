@@ -1,0 +1,153 @@
+// Owns: what may join a chain. Must never: join ops whose types or shapes are not all declared.
+#include "model/conv_chain.hpp"
+
+#include <algorithm>
+
+#include "base/error.hpp"
+#include "ops/conv_blocked.hpp"
+
+namespace ascendrt::model {
+namespace {
+
+// A border that only one reader wants costs every other one; wide ones are made by that reader.
+constexpr int64_t kWidestBorder = 4;
+
+bool is_type(const TensorDesc& desc, const TensorDesc& other) {
+  return desc.dtype == other.dtype && desc.dims == other.dims;
+}
+
+bool is_fixed(const TensorDesc& desc) {
+  return (desc.dtype == ACL_FLOAT || desc.dtype == ACL_FLOAT16) && desc.dims.size() == 4 &&
+         std::all_of(desc.dims.begin(), desc.dims.end(), [](int64_t dim) { return dim > 0; });
+}
+
+bool is_nchw(const Op& op) { return op.attrs.string_or("data_format", "NCHW") == "NCHW"; }
+
+}  // namespace
+
+OpView declared_view(const Op& op) {
+  OpView view{op, {}, {}};
+  for (size_t i = 0; i < op.input_descs.size(); ++i) {
+    Operand operand;
+    operand.connected = op.input(i).has_value();
+    operand.type = tensor_type(op.input_descs[i]);
+    if (operand.type.dtype == ACL_FLOAT16) operand.type.dtype = ACL_FLOAT;
+    view.inputs.push_back(operand);
+  }
+  return view;
+}
+
+ConvChains::ConvChains(const Graph& graph) {
+  for (const Op& op : graph.ops) ops_.emplace(op.name, &op);
+  for (const Op& op : graph.ops) {
+    for (size_t i = 0; i < op.inputs.size(); ++i) {
+      const auto ref = op.input(i);
+      if (!ref) continue;
+      if (ref->index == 0) readers_[ref->node].emplace_back(&op, i);
+      if (ref->index > 0) ++other_outputs_read_[ref->node];
+    }
+  }
+  for (const Op& op : graph.ops) {
+    if (chain_of_.contains(&op) || !can_start(op)) continue;
+    ConvChain& chain = chains_.emplace_back();
+    chain.conv = &op;
+    extend(chain);
+    for (const Op* part : {chain.conv, chain.norm, chain.add, chain.clamp}) {
+      if (part != nullptr) chain_of_.emplace(part, &chain);
+    }
+  }
+}
+
+const ConvChain* ConvChains::of(const Op& op) const {
+  const auto found = chain_of_.find(&op);
+  return found == chain_of_.end() ? nullptr : found->second;
+}
+
+const Op* ConvChains::maker(const Op& op, size_t input) const {
+  const auto ref = op.input(input);
+  const auto found = ref ? ops_.find(ref->node) : ops_.end();
+  return found == ops_.end() ? nullptr : found->second;
+}
+
+bool ConvChains::is_constant(const Op& op, size_t input) const {
+  const Op* from = maker(op, input);
+  return from != nullptr && (from->type == "Const" || from->type == "Constant");
+}
+
+bool ConvChains::can_start(const Op& op) const {
+  if (op.type != "Conv2D" || !is_nchw(op) || op.input_descs.size() < 2) return false;
+  if (op.output_descs.size() != 1 || !is_fixed(op.output_descs[0])) return false;
+  if (!is_fixed(op.input_descs[0]) || op.input_descs[0].dtype != op.output_descs[0].dtype) {
+    return false;
+  }
+  if (!is_constant(op, 1)) return false;
+  for (size_t i = 2; i < op.inputs.size(); ++i) {
+    if (op.input(i) && !is_constant(op, i)) return false;
+  }
+  try {
+    return ops::BlockedConvSpec::takes(conv_shape(declared_view(op)));
+  } catch (const base::Error&) {
+    return false;  // the op itself tells what is wrong when it is compiled
+  }
+}
+
+// The one op that reads the result, if nothing else does.
+const ConvChains::Reader* ConvChains::only_reader(const Op& op) const {
+  const auto found = readers_.find(op.name);
+  if (found == readers_.end() || found->second.size() != 1) return nullptr;
+  if (other_outputs_read_.contains(op.name)) return nullptr;
+  const Reader& reader = found->second[0];
+  return same_value(*reader.first, reader.second, op) ? &reader : nullptr;
+}
+
+// The reader declares its operand as the maker declares its result.
+bool ConvChains::same_value(const Op& op, size_t input, const Op& maker) const {
+  return input < op.input_descs.size() && !op.output_descs.empty() &&
+         is_type(op.input_descs[input], maker.output_descs[0]) &&
+         is_type(op.output_descs[0], maker.output_descs[0]);
+}
+
+void ConvChains::extend(ConvChain& chain) const {
+  const Reader* reader = only_reader(*chain.conv);
+  if (reader != nullptr && reader->first->type == "BatchNorm" && reader->second == 0 &&
+      is_nchw(*reader->first) && reader->first->inputs.size() == 5 &&
+      is_constant(*reader->first, 1) && is_constant(*reader->first, 2) &&
+      is_constant(*reader->first, 3) && is_constant(*reader->first, 4)) {
+    chain.norm = reader->first;
+    reader = only_reader(*chain.norm);
+  }
+  if (reader != nullptr && reader->first->type == "Add" && reader->first->inputs.size() == 2) {
+    const Op& add = *reader->first;
+    const size_t other = 1 - reader->second;
+    const bool free = !chain_of_.contains(&add) && !is_constant(add, other) &&
+                      add.inputs[0] != add.inputs[1] && add.input(other) &&
+                      is_type(add.input_descs[other], add.output_descs[0]);
+    if (free) {
+      chain.add = &add;
+      chain.addend = other;
+      reader = only_reader(add);
+    }
+  }
+  if (reader == nullptr || reader->second != 0 || chain_of_.contains(reader->first)) return;
+  const Op& op = *reader->first;
+  const bool clip = op.type == "ClipByValue" && is_constant(op, 1) && is_constant(op, 2);
+  if (clip || op.type == "Relu" || op.type == "Relu6") chain.clamp = &op;
+}
+
+ops::Border ConvChains::border_behind(const Op& op) const {
+  ops::Border border;
+  const auto found = readers_.find(op.name);
+  if (found == readers_.end()) return border;
+  for (const auto& [reader, input] : found->second) {
+    const ConvChain* chain = of(*reader);
+    if (chain == nullptr || chain->conv != reader || input != 0) continue;
+    ops::BlockedConvSpec spec;
+    spec.shape = conv_shape(declared_view(*reader));
+    const ops::Border reach = spec.reach();
+    if (std::max({reach.top, reach.bottom, reach.left, reach.right}) > kWidestBorder) continue;
+    border = border.joined(reach);
+  }
+  return border;
+}
+
+}  // namespace ascendrt::model

@@ -1,0 +1,86 @@
+// Compiles a graph to a program. Owns: the state of one compilation. Private to program_*.cpp.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "model/conv_chain.hpp"
+#include "model/planner.hpp"
+#include "model/program.hpp"
+
+namespace ascendrt::model {
+
+class ProgramBuilder {
+ public:
+  explicit ProgramBuilder(const Model& model)
+      : model_(model), graph_(*model.root()), chains_(graph_) {}
+
+  Program build();
+
+ private:
+  // A value while the graph is walked: which buffer holds it.
+  struct Made {
+    TensorType type;
+    Place place;
+    int64_t buffer = -1;  // index in lifetimes_; -1 = not in the work block
+    std::span<const uint8_t> constant;
+    bool is_constant = false;
+    std::optional<ops::BlockedShape> blocked;  // how it lies in memory; none: row-major
+  };
+
+  void miss(const Op& op, std::string_view why);
+
+  std::vector<const Op*> ordered();
+  void add(const Op& op);
+  void add_data(const Op& op);
+  void add_constant(const Op& op);
+  void add_outputs(const Op& op);
+  void add_step(const Op& op);
+  std::vector<const Made*> find_inputs(const Op& op);
+  OpView view(const Op& op, const std::vector<const Made*>& sources);
+  void check_outputs(const Op& op, const std::vector<TensorType>& types);
+  bool compile_op(const OpType& type, const OpView& operands, Kernel& kernel,
+                  std::vector<TensorType>& types);
+  std::vector<Made> make_results(Step& step, const std::vector<TensorType>& types, int64_t now);
+  const Made* find(const Op& op, size_t input);
+  void set(const Op& op, std::vector<Made> values) { made_[op.name] = std::move(values); }
+  int64_t new_buffer(int64_t bytes, int64_t first);
+  void use(const Made& made, int64_t step);
+  Value value_of(const Made& made, const TensorType& type);
+  void share_places();
+  void plan();
+
+  // Note [Blocked tensors], in program_blocked.cpp.
+  bool add_blocked(const Op& op, const OpType& type);
+  void check_part(const Op& op, const OpType& type);
+  void add_chain(const ConvChain& chain);
+  bool add_pool(const Op& op, const OpType& type);
+  bool add_elementwise(const Op& op, const OpType& type);
+  const Made* plain(const Made* made);
+  Made blocked(const Made& made, const ops::Shape& shape, const ops::Border& border);
+  Made converted(const Made& from, Made to, Kernel kernel);
+  Made emit(Step step, const std::vector<const Made*>& sources, Made result);
+  void finish_blocked(const Op& op, Step step, const std::vector<const Made*>& sources,
+                      Made result);
+
+  const Model& model_;
+  const Graph& graph_;
+  ConvChains chains_;
+  Program program_;
+  std::unordered_map<std::string_view, std::vector<Made>> made_;
+  std::vector<Lifetime> lifetimes_;
+  std::vector<size_t> place_of_;               // per buffer: the buffer it lies on, often itself
+  std::vector<int64_t> input_buffers_;         // per input
+  std::vector<int64_t> scratch_buffers_;       // per step, -1 = none
+  std::map<int64_t, std::deque<Made>> twins_;  // by buffer: the same tensor in other layouts
+  int64_t conversions_ = 0;
+};
+
+}  // namespace ascendrt::model
