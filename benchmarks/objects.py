@@ -81,7 +81,7 @@ def _model(folder: Path) -> Path:
     from benchmarks import modelled
 
     ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [1, WIDTH]) for n in "xy"]
-    factor = numpy_helper.from_array(np.float32([3]), "f")
+    factor = numpy_helper.from_array(np.array([3], np.float32), "f")
     node = helper.make_node("Mul", ["x", "f"], ["y"])
     graph = helper.make_graph([node], "triple", ends[:1], ends[1:], [factor])
     opset = [helper.make_opsetid("", 17)]
