@@ -181,7 +181,8 @@ uint32_t most_cores(uint32_t all, const Load& load) {
 }
 
 double rounds(uint32_t blocks, uint32_t cores) {
-  return static_cast<double>((uint64_t{blocks} + cores - 1) / cores);
+  const uint64_t whole = (uint64_t{blocks} + cores - 1) / cores;
+  return static_cast<double>(whole);
 }
 
 }  // namespace

@@ -89,7 +89,7 @@ class Pass {
   bool retype(Op& op, int32_t dtype);
   void keep(Op& op);
   void finish(Op op);
-  const std::string& as(const std::string& ref, int32_t dtype);
+  std::string as(const std::string& ref, int32_t dtype);
   std::string add_constant(const std::string& ref, int32_t dtype);
   std::string add_cast(const std::string& ref, int32_t dtype);
   std::string rounded(const std::string& ref);
@@ -108,7 +108,7 @@ class Pass {
 };
 
 std::string Pass::unique(std::string name) {
-  while (!names_.insert(name).second) name += "_";
+  while (!names_.insert(name).second) name += '_';
   return name;
 }
 
@@ -159,7 +159,7 @@ std::string Pass::add_cast(const std::string& ref, int32_t dtype) {
 }
 
 // The value as that type; itself when it is.
-const std::string& Pass::as(const std::string& ref, int32_t dtype) {
+std::string Pass::as(const std::string& ref, int32_t dtype) {
   const auto found = known_.find(ref);
   if (found == known_.end() || found->second.desc.dtype == dtype) return ref;
   std::string& made = converted_[{ref, dtype}];

@@ -151,7 +151,7 @@ ProgramBuilder::Made ProgramBuilder::converted(const Made& from, Made to, Kernel
   step.name = "trans_TransData_" + std::to_string(conversions_++);
   step.kernel = std::move(kernel);
   step.operations = from.type.shape.elements();
-  to = emit(std::move(step), {&from}, std::move(to));
+  to = emit(std::move(step), {&from}, to);
   if (from.buffer >= 0) twins_[from.buffer].push_back(to);
   return to;
 }

@@ -203,7 +203,7 @@ class Assigner {
   static constexpr size_t kMostVisited = 100'000;
 
   // `open` are results that no part has taken yet, oldest first.
-  void place(size_t part, size_t next, std::vector<size_t> open, Assignment done) {
+  void place(size_t part, size_t next, const std::vector<size_t>& open, Assignment done) {
     if (found_.size() >= kMany || ++visited_ > kMostVisited) return;
     if (part == operands_.size()) {
       if (next == given_ && open.size() == 1) found_.push_back(std::move(done));
@@ -233,7 +233,7 @@ class Assigner {
     rest.push_back(part);
     Assignment longer = done;
     longer.push_back(std::move(sources));
-    place(part + 1, next + fresh, std::move(rest), std::move(longer));
+    place(part + 1, next + fresh, rest, std::move(longer));
   }
 
   std::vector<size_t> operands_;

@@ -80,7 +80,7 @@ class Adapter {
   }
   void take_input(size_t i);
   void take_outputs();
-  std::string converted(const std::string& from, TensorDesc given, const IoDesc& to,
+  std::string converted(const std::string& from, const TensorDesc& given, const IoDesc& to,
                         const std::string& name);
 
   const Model& model_;
@@ -129,7 +129,7 @@ void Adapter::take_input(size_t i) {
 }
 
 // Adds the ops that make the type and layout of `to` out of those of `given`.
-std::string Adapter::converted(const std::string& from, TensorDesc given, const IoDesc& to,
+std::string Adapter::converted(const std::string& from, const TensorDesc& given, const IoDesc& to,
                                const std::string& name) {
   GraphBuilder builder(graph());
   GraphValue value{tensor_type(given), name, from, nullptr};
