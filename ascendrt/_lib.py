@@ -116,12 +116,22 @@ def failure(code: int, api: str, **ids: object) -> errors.AclError:
     if code == errors.NOT_SUPPORTED_CODE and not has(api):
         return _missing_symbol(api)
     expected, _expected.prefixes = getattr(_expected, "prefixes", ()), ()
-    return errors.make(code, api, _recent_text(), expected, **ids)
+    error = errors.make(code, api, _recent_text(), expected, **ids)
+    if not fast.get_context():
+        _expected.prefixes = expected
+        _expect(code, api)
+    return error
 
 
-# Per thread: how the texts of failures begin that were forgotten and may still come: a thread
-# without a context cannot take them back.
+# Per thread: how the texts of failures begin that were told or forgotten and may still come: a
+# thread without a context cannot take them back.
 _expected = threading.local()
+
+
+def _expect(code: int, api: str) -> None:
+    told = f"[{code} {errors.describe(code)[0]}] {api}: "
+    asked = "[107002 ACL_ERROR_RT_CONTEXT_NULL] aclrtGetCurrentContext: "  # whether there is one
+    _expected.prefixes = tuple({*getattr(_expected, "prefixes", ()), told, asked})
 
 
 def _recent_text() -> str:
@@ -135,8 +145,7 @@ def forget_failure(code: int = 0, api: str = "") -> None:
     _recent_text()
     lib.aclrtGetLastError(0)
     if code and not fast.get_context():
-        prefix = f"[{code} {errors.describe(code)[0]}] {api}: "
-        _expected.prefixes = (*getattr(_expected, "prefixes", ()), prefix)
+        _expect(code, api)
 
 
 def recent_code() -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -202,7 +203,11 @@ def two_processes(child: Child, name: str, **parts: str) -> list[Any]:
     for word, text in parts.items():
         reader, writer = reader.replace(word, text), writer.replace(word, text)
     body = writer.replace("READER", repr(reader))
-    found: list[Any] = child(body, ASCENDRT_MACHINE=f"pyacl-{name}-{os.getpid()}")
+    machine = f"pyacl-{name}-{os.getpid()}"
+    try:
+        found: list[Any] = child(body, ASCENDRT_MACHINE=machine)
+    finally:
+        Path(f"/dev/shm/ascendrt-{os.geteuid()}-{machine}").unlink(missing_ok=True)
     return found
 
 

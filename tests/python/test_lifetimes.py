@@ -305,6 +305,23 @@ def test_an_error_tells_what_failed_before_it() -> None:
             assert "before it, on this thread" in text
 
 
+def test_a_failure_that_was_told_is_no_later_cause() -> None:
+    """A thread without a context cannot take texts back: they may not return as causes."""
+    causes: list[str] = []
+
+    def thread() -> None:
+        with pytest.raises(ascendrt.AclError, match="107002"):
+            ascendrt.Memory(10)
+        with ascendrt.Device(0), pytest.raises(ascendrt.AclError) as caught:
+            ascendrt.Memory(1 << 50)
+        causes.append(caught.value.cause)
+
+    worker = threading.Thread(target=thread)
+    worker.start()
+    worker.join(60)
+    assert causes == [""]
+
+
 def test_a_graph_replays_what_a_stream_was_given(device: ascendrt.Device) -> None:
     ran: list[int] = []
     with ascendrt.Stream() as stream, ascendrt.Memory(16) as memory, ascendrt.Memory(16) as other:
