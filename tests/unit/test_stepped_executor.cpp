@@ -108,7 +108,10 @@ const char* const kNothing =
 
 struct Machine {
   explicit Machine(TimeSettings settings = fast())
-      : executor(*new SteppedExecutor(1, CostModel(soc("Ascend910B1"), kNothing), settings, "")) {}
+      : executor(*new SteppedExecutor(1, CostModel(soc("Ascend910B1"), kNothing), settings, "")) {
+    static auto* const kept = new std::vector<SteppedExecutor*>;  // executors end with the process
+    kept->push_back(&executor);
+  }
   static TimeSettings fast() {
     TimeSettings settings;
     settings.mode = ClockMode::kVirtual;
