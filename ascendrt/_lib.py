@@ -129,9 +129,9 @@ _expected = threading.local()
 
 
 def _expect(code: int, api: str) -> None:
-    told = f"[{code} {errors.describe(code)[0]}] {api}: "
-    asked = "[107002 ACL_ERROR_RT_CONTEXT_NULL] aclrtGetCurrentContext: "  # whether there is one
-    _expected.prefixes = tuple({*getattr(_expected, "prefixes", ()), told, asked})
+    asked = (errors.code_of("ACL_ERROR_RT_CONTEXT_NULL"), "aclrtGetCurrentContext")  # is there one?
+    begins = {f"[{c} {errors.describe(c)[0]}] {a}: " for c, a in ((code, api), asked)}
+    _expected.prefixes = tuple({*getattr(_expected, "prefixes", ()), *begins})
 
 
 def _recent_text() -> str:
@@ -150,7 +150,7 @@ def forget_failure(code: int = 0, api: str = "") -> None:
 
 def recent_code() -> int:
     """Return and clear this thread's last error; for functions that answer no status."""
-    return int(lib.aclrtGetLastError(0)) or 500001
+    return int(lib.aclrtGetLastError(0)) or errors.code_of("ACL_ERROR_FAILURE")
 
 
 def _ffi() -> Any:

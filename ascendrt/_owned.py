@@ -15,19 +15,21 @@ import os
 import sys
 import warnings
 from collections.abc import Callable
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 from ascendrt import _lib
-from ascendrt.errors import AscendrtError
+from ascendrt.closing import Closing
+from ascendrt.errors import AscendrtError, code_of
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-_INVALID_HANDLE, _NO_CONTEXT, _OTHER_CONTEXT = 107017, 107002, 107003
+_INVALID_HANDLE = code_of("ACL_ERROR_RT_INVALID_HANDLE")
+_NO_CONTEXT = code_of("ACL_ERROR_RT_CONTEXT_NULL")
+_OTHER_CONTEXT = code_of("ACL_ERROR_RT_STREAM_CONTEXT")
 
 
-class Owned:
+class Owned(Closing):
     """Base of objects that own a resource of the runtime.
 
     A subclass implements `_release`, which frees the resource and raises AclError on failure.
@@ -63,12 +65,7 @@ class Owned:
         self._require_open()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def _leave(self, error: BaseException | None) -> None:
         if error is None:
             self.close()
             return

@@ -100,7 +100,13 @@ class MissingSymbolError(NotSupportedError):
         return (MissingSymbolError, (self.api, self.text))
 
 
-NOT_SUPPORTED_CODE = 207000
+def code_of(name: str) -> int:
+    """Return the status code of that name. Raises: KeyError for a name that is no status."""
+    return _CODE_OF[name]
+
+
+_CODE_OF = {row.name: code for code, row in _codes.CODES.items()}
+NOT_SUPPORTED_CODE = code_of("ACL_ERROR_RT_FEATURE_NOT_SUPPORT")
 _OUT_OF_MEMORY = ("MEMORY_ALLOCATION", "BAD_ALLOC", "OOM")
 _NOT_SUPPORTED = ("NOT_SUPPORT", "UNSUPPORTED", "COMPILING_STUB_MODE")
 

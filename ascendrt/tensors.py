@@ -48,6 +48,11 @@ class TensorSpec:
         Raises: TypeError for another dtype, ValueError for another shape; the text says both sides.
         """
         expected = dtypes.to_numpy(self.acl_dtype)
+        if array.dtype == np.object_:
+            raise TypeError(
+                f"{what} is no array of numbers (None, a ragged list, or device memory?); give a "
+                f"numpy array of {expected}, of device memory what its read() returns"
+            )
         if array.dtype != expected:
             raise TypeError(
                 f"{what} has dtype {array.dtype}, the model expects {expected}; "

@@ -14,18 +14,16 @@ import bisect
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from ascendrt.clocks import Clock, Future, clock
+from ascendrt.closing import Closing
 from ascendrt.errors import AscendrtError
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
-
     from ascendrt.model import Model
 
 Request = TypeVar("Request")
@@ -82,7 +80,7 @@ class _Entry(Future[Answer], Generic[Request, Answer]):
         return cancelled
 
 
-class DynamicBatcher(Generic[Request, Answer]):
+class DynamicBatcher(Closing, Generic[Request, Answer]):
     """Collects requests into batches and hands back to each its own answer.
 
     `run` takes a list of requests and returns as many answers, in order; it runs on a thread of
@@ -199,15 +197,7 @@ class DynamicBatcher(Generic[Request, Answer]):
         for worker in self._workers:
             worker.result()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def _leave(self, error: BaseException | None) -> None:
         self.close(cancel=error is not None)
 
     # ---- batches

@@ -13,17 +13,15 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from ascendrt.clocks import Clock, Future, clock
+from ascendrt.closing import Closing
 from ascendrt.device import Device, MemoryInfo, device_count
 from ascendrt.stream import Stream
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 T = TypeVar("T")
 _MEMORY_STEPS = 16  # differences below a sixteenth of the memory decide nothing
@@ -45,13 +43,22 @@ class DeviceLoad:
 class Worker:
     """What a job works with: a device that is current on the job's thread, and a stream of it.
 
-    It lives as long as the pool: jobs may leave in `cache` what they want to find again.
+    It lives as long as the pool: jobs may leave in `cache` what they want to find again. What there
+    has a `close` is closed with the pool, the latest first.
     """
 
     def __init__(self, device: Device, stream: Stream) -> None:
         self.device = device
         self.stream = stream
         self.cache: dict[str, Any] = {}
+
+    def close(self) -> None:
+        """Close what the cache holds; the pool calls it."""
+        with ExitStack() as stack:  # closes all, also when one of them fails
+            for kept in self.cache.values():
+                if callable(close := getattr(kept, "close", None)):
+                    stack.callback(close)
+            self.cache.clear()
 
 
 class _Job(Generic[T]):
@@ -85,7 +92,7 @@ class _State:
         return (self.running, used * _MEMORY_STEPS // (self.memory.total_bytes or 1), self.busy_ns)
 
 
-class DevicePool:
+class DevicePool(Closing):
     """Runs jobs on the least loaded of several devices; see Note [Least loaded].
 
     A job is a function of a Worker. It runs on a thread of the pool with the device current; what
@@ -161,17 +168,6 @@ class DevicePool:
         for thread in self._threads:
             thread.result()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
     # ---- with the lock held
 
     def _dispatch(self) -> None:
@@ -202,8 +198,11 @@ class DevicePool:
                 with self._changed:
                     state.memory = device.memory()
                 opened.set_result(None)
-                while (job := self._next(state)) is not None:
-                    self._run(state, worker, job)
+                try:
+                    while (job := self._next(state)) is not None:
+                        self._run(state, worker, job)
+                finally:
+                    worker.close()
         except BaseException as error:
             if opened.done():
                 raise

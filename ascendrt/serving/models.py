@@ -10,19 +10,16 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ascendrt.clocks import Clock, clock
+from ascendrt.closing import Closing
 from ascendrt.device import Scope
 from ascendrt.errors import AscendrtError, OutOfMemoryError
 from ascendrt.model import Model, required_memory
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 Source = str | os.PathLike[str] | bytes
 
@@ -67,7 +64,7 @@ class _Entry:
         self.used = order
 
 
-class ModelPool:
+class ModelPool(Closing):
     """Models by name on the current device.
 
     `budget_bytes` bounds what the loaded models need together; beyond it, and when the device has
@@ -196,17 +193,6 @@ class ModelPool:
             self._changed.wait_for(lambda: all(each.users == 0 for each in loaded))
         for each in loaded:
             each.model.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     # ---- loading
 

@@ -10,21 +10,18 @@ from __future__ import annotations
 import contextlib
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ascendrt.closing import Closing
 from ascendrt.model import Model, Run
-
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
 Inputs = Sequence[npt.ArrayLike] | Mapping[str, npt.ArrayLike]
 
 
-class Pipeline:
+class Pipeline(Closing):
     """Runs requests of a model with copies in, computing and copies out at the same time.
 
     `depth` requests are under way at once: 2 hide the copies behind computing or the other way
@@ -76,14 +73,3 @@ class Pipeline:
         self._closed = True
         while self._under_way:
             self._collect_oldest()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()

@@ -144,6 +144,15 @@ def test_a_model_describes_itself_and_runs(device: ascendrt.Device, om: Path) ->
         assert by_order.sum() == pytest.approx(1.0, abs=1e-5)
 
 
+@pytest.mark.parametrize("kind", ["memory", "nothing"])
+def test_a_model_says_what_is_no_array(device: ascendrt.Device, om: Path, kind: str) -> None:
+    text = r"no array of numbers.*float32.*read\(\)"
+    with ascendrt.Model(om) as model, ascendrt.Memory(256) as memory:
+        given = memory if kind == "memory" else None
+        with pytest.raises(TypeError, match=text):
+            model(given)
+
+
 def test_a_model_from_memory_answers_the_same(device: ascendrt.Device, om: Path) -> None:
     image = np.full((1, 1, 8, 8), 0.5, np.float32)
     with ascendrt.Model(om) as one, ascendrt.Model(om.read_bytes()) as two:

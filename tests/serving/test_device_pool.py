@@ -39,6 +39,18 @@ def test_workers_are_kept_from_job_to_job() -> None:
     assert len({worker for worker, _ in seen}) == 1
 
 
+def test_what_a_job_kept_is_closed_with_the_pool() -> None:
+    def job(worker: Worker) -> ascendrt.Memory:
+        kept: ascendrt.Memory = worker.cache.setdefault("block", ascendrt.Memory(64))
+        worker.cache["number"] = 5  # needs no closing
+        return kept
+
+    with DevicePool([0], depth=1) as pool:
+        block = pool.run(job)
+        assert not block.closed
+    assert block.closed
+
+
 def test_what_a_job_leaves_in_its_stream_is_over_with_it() -> None:
     ran: list[int] = []
     with DevicePool([0]) as pool:

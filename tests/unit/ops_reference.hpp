@@ -4,10 +4,12 @@
 
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <vector>
 
 #include "ops/conv.hpp"
 #include "ops/tensor.hpp"
+#include "ops/tile.hpp"
 
 namespace ascendrt::test {
 
@@ -37,6 +39,20 @@ class Random {
 
 inline ops::TensorView view(std::vector<float>& data, ops::Shape shape) {
   return {data.data(), ACL_FLOAT, shape};
+}
+
+// Also of NaN and of signed zeros.
+inline bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+// The instruction sets that this processor has.
+inline std::vector<ops::Isa> isas() {
+  std::vector<ops::Isa> out;
+  for (const ops::Isa isa : ops::kAllIsas) {
+    if (ops::isa_available(isa)) out.push_back(isa);
+  }
+  return out;
 }
 
 // max |a - b| / max |b|; infinite when the sizes differ.

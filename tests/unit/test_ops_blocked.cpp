@@ -176,18 +176,6 @@ std::vector<float> expected_of(const Case& c) {
   return y;
 }
 
-bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
-}
-
-std::vector<ops::Isa> isas() {
-  std::vector<ops::Isa> out;
-  for (const ops::Isa isa : ops::kAllIsas) {
-    if (ops::isa_available(isa)) out.push_back(isa);
-  }
-  return out;
-}
-
 }  // namespace
 
 TEST(blocked_conv_matches_plain_loops_with_equal_bits_everywhere) {
@@ -198,7 +186,7 @@ TEST(blocked_conv_matches_plain_loops_with_equal_bits_everywhere) {
     const auto first = run(c, ops::Isa::kPortable, ops::Workers::serial());
     CHECK(test::distance(first, expected_of(c)) <
           (c.spec.stored == ops::Stored::kHalf ? 6e-4 : 5e-6));
-    for (const ops::Isa isa : isas()) CHECK(same_bits(run(c, isa, three), first));
+    for (const ops::Isa isa : test::isas()) CHECK(test::same_bits(run(c, isa, three), first));
   }
 }
 
@@ -222,7 +210,7 @@ TEST(blocked_conv_of_large_layers_gives_the_same_bits) {
     c.bias = random.values(33);
     const auto first = run(c, ops::Isa::kPortable, ops::Workers::serial());
     CHECK(test::distance(first, expected_of(c)) < 2e-6);
-    for (const ops::Isa isa : isas()) CHECK(same_bits(run(c, isa, two), first));
+    for (const ops::Isa isa : test::isas()) CHECK(test::same_bits(run(c, isa, two), first));
   }
 }
 
@@ -238,7 +226,7 @@ TEST(blocked_conv_keeps_a_nan_through_relu) {
   c.x[5] = NAN;
   c.w.assign(16 * 16, 1.0F);
   c.bias.assign(16, 0.0F);
-  for (const ops::Isa isa : isas()) {
+  for (const ops::Isa isa : test::isas()) {
     const auto y = run(c, isa, ops::Workers::serial());
     CHECK(std::isnan(y[5]));
     CHECK_EQ(y[6], 16.0F);
@@ -276,14 +264,14 @@ TEST(blocked_pooling_equals_pooling_of_planes) {
         ops::average_pool(p, pads ? ops::PadsCount::kYes : ops::PadsCount::kNo, x.data(),
                           expected.data(), {});
       }
-      for (const ops::Isa isa : isas()) {
+      for (const ops::Isa isa : test::isas()) {
         const auto stored = ops::Stored::kFloat;
         const auto in = blocked_of(x, from, stored);
         auto y = blocked_room(to, stored);
         ops::pool_blocked(kind, p, in.data(), from, y.data(), to, stored, {three, nullptr},
                           ops::conv_kernels(isa));
         CHECK(has_zero_border(y, to, stored));
-        CHECK(same_bits(plain_of(y, to, stored), expected));
+        CHECK(test::same_bits(plain_of(y, to, stored), expected));
       }
     }
   }
@@ -299,5 +287,5 @@ TEST(a_change_of_border_keeps_the_values) {
   auto y = blocked_room(to, ops::Stored::kFloat);
   ops::change_border(in.data(), from, y.data(), to, 4, {});
   CHECK(has_zero_border(y, to, ops::Stored::kFloat));
-  CHECK(same_bits(plain_of(y, to, ops::Stored::kFloat), x));
+  CHECK(test::same_bits(plain_of(y, to, ops::Stored::kFloat), x));
 }

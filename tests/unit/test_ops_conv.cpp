@@ -48,18 +48,6 @@ std::vector<float> run_conv(const ops::ConvShape& s, const std::vector<float>& x
   return y;
 }
 
-bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
-}
-
-std::vector<ops::Isa> isas() {
-  std::vector<ops::Isa> out;
-  for (const ops::Isa isa : ops::kAllIsas) {
-    if (ops::isa_available(isa)) out.push_back(isa);
-  }
-  return out;
-}
-
 }  // namespace
 
 TEST(conv_matches_plain_loops_with_equal_bits_everywhere) {
@@ -76,8 +64,8 @@ TEST(conv_matches_plain_loops_with_equal_bits_everywhere) {
     const auto first =
         run_conv(s, x, w, b, ops::tile_kernels(ops::Isa::kPortable), ops::Workers::serial());
     CHECK(test::distance(first, expected) < 2e-6);
-    for (const ops::Isa isa : isas()) {
-      CHECK(same_bits(run_conv(s, x, w, b, ops::tile_kernels(isa), three), first));
+    for (const ops::Isa isa : test::isas()) {
+      CHECK(test::same_bits(run_conv(s, x, w, b, ops::tile_kernels(isa), three), first));
     }
   }
 }
@@ -97,9 +85,9 @@ TEST(conv_splits_long_sums_without_changing_them) {
   const auto first =
       run_conv(s, x, w, nullptr, ops::tile_kernels(ops::Isa::kPortable), ops::Workers::serial());
   CHECK(test::distance(first, expected) < 2e-6);
-  for (const ops::Isa isa : isas()) {
-    CHECK(same_bits(run_conv(s, x, w, nullptr, ops::tile_kernels(isa), ops::Workers::serial()),
-                    first));
+  for (const ops::Isa isa : test::isas()) {
+    CHECK(test::same_bits(
+        run_conv(s, x, w, nullptr, ops::tile_kernels(isa), ops::Workers::serial()), first));
   }
 }
 
@@ -141,7 +129,7 @@ TEST(matmul_matches_plain_loops_with_equal_bits_everywhere) {
     std::vector<float> turned(b.size());
     ops::transpose_matrix<float>(b.data(), depth, columns, turned.data());
     std::vector<float> first;
-    for (const ops::Isa isa : isas()) {
+    for (const ops::Isa isa : test::isas()) {
       for (const auto form : {ops::Transposed::kNo, ops::Transposed::kYes}) {
         const float* source = form == ops::Transposed::kNo ? b.data() : turned.data();
         const ops::PackedMatrix packed(source, depth, columns, form, ops::vector_kernels(isa));
@@ -149,7 +137,7 @@ TEST(matmul_matches_plain_loops_with_equal_bits_everywhere) {
         packed.multiply(a.data(), rows, bias.data(), y.data(), {two, nullptr});
         CHECK(test::distance(y, expected) < 2e-6);
         if (first.empty()) first = y;
-        CHECK(same_bits(y, first));
+        CHECK(test::same_bits(y, first));
       }
     }
   }
