@@ -116,10 +116,9 @@ class Slot(Owned):
         """Run and return the results; arrays are copied from and to where they are."""
         model = self._model
         for place, array in zip(self._places, plan.inputs, strict=True):
-            memory = self.feed.memory(place)
-            memory.write(np.ascontiguousarray(array))
+            self.feed.write(place, array)
             if (rest := self._unused(array, plan.gear)) > 0:
-                memory.write(np.zeros(rest, np.uint8), array.nbytes)
+                self.feed.memory(place).write(np.zeros(rest, np.uint8), array.nbytes)
         if model.is_open:
             model.execute_now(self)
             return [self.fetch.read(index) for index in range(len(plan.outputs))]

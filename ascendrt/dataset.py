@@ -11,17 +11,20 @@ import numpy as np
 import numpy.typing as npt
 
 from ascendrt import _lib, dtypes
+from ascendrt._gen.enums import aclFormat
 from ascendrt._lib import call, lib
 from ascendrt._owned import Owned
 from ascendrt.memory import Memory
 from ascendrt.tensors import TensorSpec
 
+_ND = int(aclFormat.ACL_FORMAT_ND)
+
 
 class Dataset(Owned):
     """An aclmdlDataset with one device buffer per tensor, in index order.
 
-    A tensor of open shape, which no gear bounds, has no memory of its own: every run allocates
-    what its result needs.
+    A tensor of open shape, which no gear bounds, has no memory of its own: `write` gives an input
+    what its array needs, every run allocates what its result needs.
     """
 
     def __init__(self, specs: tuple[TensorSpec, ...], *, bounded: bool = False) -> None:
@@ -59,8 +62,35 @@ class Dataset(Owned):
         return memory
 
     def write(self, index: int, array: np.ndarray[Any, Any]) -> None:
-        """Copy a tensor to its buffer."""
+        """Copy a tensor to its buffer; of one of open shape its shape becomes that of the array."""
+        if self._specs[index].is_dynamic and not self._bounded:
+            self._fit(index, array)
         self.memory(index).write(np.ascontiguousarray(array))
+
+    def _fit(self, index: int, array: np.ndarray[Any, Any]) -> None:
+        """Make room for an array, and tell its shape to the next run."""
+        spec, memory = self._specs[index], self._memories[index]
+        if memory is None or memory.size_bytes < array.nbytes:
+            made = Memory(max(array.nbytes, 1))
+            ids = {"tensor": spec.name}
+            call(
+                "aclUpdateDataBuffer", self._buffers[index], made.pointer, made.size_bytes, ids=ids
+            )
+            self._memories[index] = made
+            if memory is not None:
+                memory.close()
+        if lib.aclmdlGetDatasetTensorDesc(self.handle, index) and self._shape(index) == array.shape:
+            return
+        dims = _lib.new(f"int64_t[{max(array.ndim, 1)}]")
+        for place, size in enumerate(array.shape):
+            dims[place] = size
+        desc = lib.aclCreateTensorDesc(spec.acl_dtype, array.ndim, dims, _ND)
+        if not desc:
+            raise _lib.failure(_lib.recent_code(), "aclCreateTensorDesc", tensor=spec.name)
+        try:
+            call("aclmdlSetDatasetTensorDesc", self.handle, desc, index, ids={"tensor": spec.name})
+        finally:
+            lib.aclDestroyTensorDesc(desc)
 
     def read(self, index: int, dtype: npt.DTypeLike | None = None) -> np.ndarray[Any, Any]:
         """Copy a tensor to a new array after a run, in the shape that it has in this run.

@@ -68,7 +68,8 @@ class Model(Owned):
             raise
         self.has_gears = self.gears.kind != "none"
         # Only a run tells the shape of such results, and only a run that is waited for.
-        self.is_open = not self.has_gears and any(spec.is_dynamic for spec in self.outputs)
+        specs = (*self.inputs, *self.outputs)
+        self.is_open = not self.has_gears and any(spec.is_dynamic for spec in specs)
         self._fixed_outputs = [spec.shape for spec in self.outputs]
         self._expected = self._fixed_inputs()
 
@@ -99,8 +100,9 @@ class Model(Owned):
         """Run the model once and wait for the result.
 
         Give the inputs in order, or by name. Dtypes must be those of `inputs`, shapes as well; a
-        dimension of -1 takes what a gear of the model has, the batch also less. Contiguous arrays
-        go to the device from where they are, others are copied once. The result holds one new
+        dimension of -1 takes what a gear of the model has, the batch also less, and any size that
+        the model allows when it has no gears. Contiguous arrays go to the device from where they
+        are, others are copied once. The result holds one new
         array per entry of `outputs`.
 
         Raises: TypeError and ValueError for inputs that do not fit; AclError of the run.
@@ -125,13 +127,13 @@ class Model(Owned):
         other runs compute. The inputs are taken as they are now: they may be changed when this
         returns. A failure of the run is told by the run.
 
-        Raises: as a call; ValueError for a model of which only a run tells the result's shape.
+        Raises: as a call; ValueError for a model whose shapes or results only a run tells.
         """
         named = inputs if isinstance(inputs, Mapping) else {}
         plan = self._plan(() if isinstance(inputs, Mapping) else tuple(inputs), named)
         if self.is_open:
             raise ValueError(
-                "only a run of this model tells the shape of its result; call the model instead"
+                "only a run of this model tells the shapes of its tensors; call the model instead"
             )
         with self.scope:
             slot = self._take()
@@ -150,20 +152,10 @@ class Model(Owned):
             for index, slot in enumerate(self._free):
                 if slot.is_over():
                     return self._free.pop(index)
-        if (spec := self._unbounded()) is not None:
-            raise ValueError(
-                f"tensor {spec.name!r} has the open shape {spec.shape}; "
-                "convert the model again with --input-shape to fix it"
-            )
         slot = Slot(self)
         with self._order:
             self._slots.append(slot)
         return slot
-
-    def _unbounded(self) -> TensorSpec | None:
-        if self.has_gears:
-            return None
-        return next((spec for spec in self.inputs if spec.is_dynamic), None)
 
     def give(self, slot: Slot) -> None:
         """Take a slot back for the next run."""

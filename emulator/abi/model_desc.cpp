@@ -14,13 +14,7 @@ namespace {
 // A dim of -1 counts with the upper bound of its range; an open bound leaves the size unknown (0).
 // With gears the size is that of the largest gear.
 size_t size_of(const ModelDesc& desc, const model::IoDesc& io) {
-  const bool open =
-      std::any_of(io.dims.begin(), io.dims.end(), [](int64_t dim) { return dim < 0; });
-  if (!open || desc.gears.kind != model::GearKind::kNone) return io.size;
-  if (io.shape_range.size() != io.dims.size()) return 0;
-  model::Dims upper;
-  for (const auto& [low, high] : io.shape_range) upper.push_back(high);
-  return static_cast<size_t>(model::byte_size(upper, io.dtype).value_or(0));
+  return desc.gears.kind != model::GearKind::kNone ? io.size : io.largest_size();
 }
 
 template <ApiId id>

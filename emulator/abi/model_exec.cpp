@@ -9,11 +9,13 @@
 #include <vector>
 
 #include "abi/model_desc.hpp"
+#include "abi/model_shapes.hpp"
 #include "core/runtime.hpp"
 #include "core/stream.hpp"
 #include "gen/prototypes.h"
 #include "memory/memory.hpp"
 #include "model/gears.hpp"
+#include "model/imported.hpp"
 #include "model/loaded.hpp"
 #include "model/om_reader.hpp"
 #include "model/vendor.hpp"
@@ -61,11 +63,6 @@ std::vector<base::Ref<DataBuffer>> buffers_of(const Dataset& dataset, const char
   return out;
 }
 
-// Only a run tells the shape.
-bool is_open(const model::IoDesc& io) {
-  return std::any_of(io.dims.begin(), io.dims.end(), [](int64_t dim) { return dim < 0; });
-}
-
 // Output buffers without memory get some, which the client frees. Taken back when the call fails.
 class MissingOutputs {
  public:
@@ -76,8 +73,9 @@ class MissingOutputs {
         refuse_argument("output " + std::to_string(i) +
                         " has no memory, and no loaded model tells how much it needs");
       }
-      if (is_open(loaded->model.outputs[i])) continue;  // the run allocates what it needs
-      const auto size = static_cast<size_t>(loaded->model.outputs[i].size);
+      const model::IoDesc& io = loaded->model.outputs[i];
+      const auto size = static_cast<size_t>(io.largest_size());
+      if (io.is_open() && size == 0) continue;  // the run allocates what it needs
       const auto& device = model::DeviceModel::of(*loaded).context().device();
       outputs[i]->data = memory::allocate_device(device.index(), std::max<size_t>(size, 1),
                                                  ACL_MEM_MALLOC_HUGE_FIRST);
@@ -178,10 +176,34 @@ struct Request {
   model::Buffers buffers;
 };
 
+// Second executor: the shapes are the run's. src: hicann/ge api/acl/acl_model/model/model.cpp
+Request prepare_dynamic(const LoadedPtr& loaded, const Dataset& input, const Dataset& output,
+                        MissingOutputs* missing) {
+  Request request{loaded, nullptr, {}};
+  const auto inputs = buffers_of(input, "input");
+  const std::vector<model::Dims> shapes = run_shapes(loaded->model.inputs, input);
+  const auto outputs = buffers_of(output, "output");
+  model::DeviceModel& device = model::DeviceModel::of(*loaded);
+  request.variant = model::is_imported(loaded->model) ? device.variant_of_shapes(*loaded, shapes)
+                                                      : device.only_variant();
+  const model::Program& program = request.variant->program;
+  check_computable(*loaded, program);
+  if (missing != nullptr) missing->allocate(loaded, outputs);
+  request.buffers.inputs = check_run_inputs(loaded->model.inputs, shapes, inputs);
+  request.buffers.outputs =
+      check_run_outputs(loaded->model.outputs, program, outputs, missing != nullptr);
+  return request;
+}
+
 Request prepare(uint32_t id, const aclmdlDataset* input, aclmdlDataset* output,
                 model::DeviceModel::Use use, MissingOutputs* missing) {
   const auto in = live<Dataset>(input, "input");
   const auto out = live<Dataset>(output, "output");
+  if (const auto loaded = model::registry().find(id); loaded && loaded->model.is_dynamic()) {
+    Request request = prepare_dynamic(loaded, *in, *out, missing);
+    check_use(*loaded, use);
+    return request;
+  }
   const auto inputs = buffers_of(*in, "input");
   const auto outputs = buffers_of(*out, "output");
   if (missing != nullptr) missing->allocate(model::registry().find(id), outputs);
@@ -197,30 +219,45 @@ Request prepare(uint32_t id, const aclmdlDataset* input, aclmdlDataset* output,
   return request;
 }
 
+base::Ref<TensorDesc>& desc_of(Dataset::Entry& entry) {
+  if (!entry.desc) {
+    entry.desc = base::make_ref<TensorDesc>();
+    base::handles().insert(entry.desc);
+  }
+  return entry.desc;
+}
+
 // A tensor desc on some input makes the call describe the outputs; those whose shape only the run
-// could tell are always described, and get the memory that the run allocated.
+// could tell, and all of the second executor's, are always described, and get the memory that the
+// run allocated.
 void describe_outputs(const Dataset& input, Dataset& output, const model::Model& described,
                       const std::vector<model::OutputResult>& results) {
-  bool wanted = false;
+  bool wanted = described.is_dynamic();
   for (const auto& entry : input.entries) wanted = wanted || static_cast<bool>(entry.desc);
   for (size_t i = 0; i < output.entries.size(); ++i) {
-    const bool open = is_open(described.outputs[i]);
+    const bool open = described.outputs[i].is_open() || described.is_dynamic();
     if (!wanted && !open) continue;
     const auto buffer = base::handles().get<DataBuffer>(output.entries[i].buffer);
     if (open && buffer && buffer->data == nullptr) {
       buffer->data = results[i].buffer.address;
       buffer->size = results[i].buffer.size;
     }
-    auto& desc = output.entries[i].desc;
-    if (!desc) {
-      desc = base::make_ref<TensorDesc>();
-      base::handles().insert(desc);
-    }
+    const auto& desc = desc_of(output.entries[i]);
     const model::IoDesc& io = described.outputs[i];
     desc->fields.dtype = static_cast<aclDataType>(io.dtype);
     desc->fields.format = static_cast<aclFormat>(io.format);
     const bool of_run = open || described.gears.kind != model::GearKind::kNone;
     desc->fields.dims = of_run ? model::to_dims(results[i].type.shape) : io.dims;
+  }
+}
+
+// What is known of the outputs before the run is over.
+void describe_run(const model::Model& described, const model::Program& program, Dataset& output) {
+  for (size_t i = 0; i < output.entries.size(); ++i) {
+    const auto& desc = desc_of(output.entries[i]);
+    desc->fields.dtype = static_cast<aclDataType>(described.outputs[i].dtype);
+    desc->fields.format = static_cast<aclFormat>(described.outputs[i].format);
+    desc->fields.dims = model::to_dims(program.outputs()[i].value.type.shape);
   }
 }
 
@@ -242,8 +279,13 @@ void execute_model_async(uint32_t id, const aclmdlDataset* input, aclmdlDataset*
                          aclrtStream stream) {
   Request request = prepare(id, input, output, model::DeviceModel::Use::kOnStream, nullptr);
   const auto target = core::resolve_stream_of_current(stream);
+  const auto loaded = request.loaded;
+  const auto variant = request.variant;
   model::DeviceModel::of(*request.loaded)
-      .submit(request.loaded, request.variant, *target, std::move(request.buffers));
+      .submit(loaded, variant, *target, std::move(request.buffers));
+  if (loaded->model.is_dynamic()) {
+    describe_run(loaded->model, variant->program, *live<Dataset>(output, "output"));
+  }
 }
 
 }  // namespace ascendrt::abi

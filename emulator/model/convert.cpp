@@ -30,6 +30,7 @@ constexpr int64_t kNewestOpset = 28;
 struct Session {
   const onnx::File& file;
   const ConvertOptions& options;
+  TensorDescs* tensors;  // of the root graph; null: nobody asks
   int64_t opset = 0;
   std::deque<Graph> subgraphs;
   struct Unsupported {
@@ -103,6 +104,9 @@ class GraphConverter final : public SubgraphConverter {
 };
 
 void GraphConverter::define(const std::string& name, GraphValue value) {
+  if (outer_ == nullptr && session_.tensors != nullptr) {
+    (*session_.tensors)[name] = describe(value.type);
+  }
   if (!values_.emplace(name, std::move(value)).second) {
     refuse("tensor '" + name + "' is made twice in the model");
   }
@@ -291,14 +295,14 @@ std::vector<GraphValue> GraphConverter::inline_body(const NodeCall& call, const 
 
 class Converter {
  public:
-  Converter(const onnx::File& file, const ConvertOptions& options)
-      : session_{file, options, 0, {}, {}} {
+  Converter(const onnx::File& file, const ConvertOptions& options, TensorDescs* tensors)
+      : session_{file, options, tensors, 0, {}, {}} {
     model_.graphs.emplace_back();
     model_.soc_version = options.soc_version;
     if (!options.command_line.empty()) model_.attrs.set("atc_cmdline", options.command_line);
   }
 
-  Model run() {
+  Model run(Purpose purpose) {
     find_opset();
     GraphConverter root(session_, session_.file.graph, model_.graphs[0], nullptr);
     model_.name = model_.graphs[0].name;
@@ -313,7 +317,7 @@ class Converter {
     if (session_.options.fuses) fuse(model_.graphs[0]);
     for (Graph& graph : session_.subgraphs) model_.graphs.push_back(std::move(graph));
     complete(model_);
-    record_plan();
+    if (purpose == Purpose::kFile) record_plan();
     return std::move(model_);
   }
 
@@ -346,8 +350,11 @@ void Converter::report_unsupported() const {
   if (lines.empty()) return;
   std::string list;
   for (const Session::Unsupported& entry : lines) list += "\n  " + entry.line;
-  refuse(std::to_string(lines.size()) + (lines.size() == 1 ? " node" : " nodes") +
-         " of the model cannot be converted:" + list);
+  const bool shapes_only = std::all_of(lines.begin(), lines.end(),
+                                       [](const auto& entry) { return entry.contradiction; });
+  fail_model(shapes_only ? kGeFailure : kGeParamInvalid,
+             std::to_string(lines.size()) + (lines.size() == 1 ? " node" : " nodes") +
+                 " of the model cannot be converted:" + list);
 }
 
 void Converter::add_inputs(GraphConverter& root) {
@@ -397,8 +404,9 @@ void Converter::record_plan() {
 
 }  // namespace
 
-Model convert_fixed(const onnx::File& file, const ConvertOptions& options) {
-  return Converter(file, options).run();
+Model convert_fixed(const onnx::File& file, const ConvertOptions& options, Purpose purpose,
+                    TensorDescs* tensors) {
+  return Converter(file, options, tensors).run(purpose);
 }
 
 Model convert_onnx(std::span<const uint8_t> onnx_bytes, const ConvertOptions& options) {
@@ -406,8 +414,9 @@ Model convert_onnx(std::span<const uint8_t> onnx_bytes, const ConvertOptions& op
   try {
     check_names(file.graph, options);
     select_outputs(file.graph, options);
-    const bool has_gears = options.gears.kind != GearKind::kNone;
-    return has_gears ? convert_gears(file, options) : convert_fixed(file, options);
+    if (options.gears.kind != GearKind::kNone) return convert_gears(file, options);
+    return has_open_dims(file, options) ? convert_dynamic(file, options)
+                                        : convert_fixed(file, options);
   } catch (const base::Error& error) {
     if (error.code == kGeParamInvalid) throw;
     refuse(error.text);  // a refusal of a kernel or of the planner

@@ -49,6 +49,7 @@ struct ConvertOptions {
   PrecisionMode precision = PrecisionMode::kOrigin;
   bool fuses = true;         // operators are merged where that changes no result
   std::string command_line;  // recorded in the file
+  std::vector<std::pair<std::string, std::string>> given;  // names and values, as they were set
 };
 
 // Sets what the option of that name (without dashes) says. False: the name is not known here.

@@ -49,7 +49,7 @@ std::string GraphBuilder::unique(const std::string& name) {
   }
 }
 
-TensorDesc GraphBuilder::describe(const TensorType& type) const {
+TensorDesc describe(const TensorType& type) {
   TensorDesc desc;
   desc.dtype = type.dtype;
   desc.dims = to_dims(type.shape);

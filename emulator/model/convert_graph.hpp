@@ -71,7 +71,6 @@ class GraphBuilder {
   std::vector<GraphValue> emit(Op op, const std::string& name, const Inputs& inputs,
                                const std::vector<TensorType>& results);
   std::string reference(const GraphValue& value);  // makes the Const op of a constant
-  TensorDesc describe(const TensorType& type) const;
 
   bool may_fold(const OpType& type, const std::vector<Operand>& operands,
                 const std::vector<TensorType>& results);
@@ -82,6 +81,8 @@ class GraphBuilder {
   std::unordered_map<const Bytes*, std::string> const_refs_;
   std::vector<std::shared_ptr<const Bytes>> kept_;  // keeps the keys of const_refs_ alive
 };
+
+TensorDesc describe(const TensorType& type);
 
 // Takes out what no output depends on; inputs of the graph stay.
 void remove_dead_ops(Graph& graph);

@@ -81,19 +81,6 @@ bool is_fp16_node(const ConvertOptions& options, const std::string& name) {
   return std::find(nodes.begin(), nodes.end(), name) != nodes.end();
 }
 
-// The type that the options want for output `i`; kUndefined: as it is.
-int32_t wanted_type(const ConvertOptions& options, size_t i) {
-  int32_t dtype = kUndefined;
-  for (const OutputType& type : options.output_types) {
-    const bool all = type.output.node.empty();
-    const bool same = i < options.out_nodes.size() &&
-                      options.out_nodes[i].node == type.output.node &&
-                      options.out_nodes[i].index == type.output.index;
-    if (same || (all && dtype == kUndefined)) dtype = type.dtype;
-  }
-  return dtype;
-}
-
 bool is_real(int32_t dtype) { return dtype == kFloat || dtype == kFloat16 || dtype == kBfloat16; }
 
 const AippConfig* find_aipp(const ConvertOptions& options, const std::string& name, size_t place) {
@@ -247,6 +234,22 @@ Dims wanted_dims(const onnx::GraphInput& input, const ConvertOptions& options) {
   return dims;
 }
 
+int32_t output_type(const ConvertOptions& options, size_t i) {
+  int32_t dtype = kUndefined;
+  for (const OutputType& type : options.output_types) {
+    const bool all = type.output.node.empty();
+    const bool same = i < options.out_nodes.size() &&
+                      options.out_nodes[i].node == type.output.node &&
+                      options.out_nodes[i].index == type.output.index;
+    if (same || (all && dtype == kUndefined)) dtype = type.dtype;
+  }
+  return dtype;
+}
+
+int32_t input_type(const ConvertOptions& options, const onnx::GraphInput& input) {
+  return is_fp16_node(options, input.name) ? int32_t{kFloat16} : input.dtype;
+}
+
 GraphValue add_input(GraphBuilder& graph, const onnx::GraphInput& input, size_t place,
                      const ConvertOptions& options) {
   const auto dtype = static_cast<aclDataType>(input.dtype);
@@ -257,9 +260,8 @@ GraphValue add_input(GraphBuilder& graph, const onnx::GraphInput& input, size_t 
   for (size_t i = 0; i < dims.size(); ++i) {
     if (dims[i] >= 0) continue;
     refuse("dim " + std::to_string(i) + " of input '" + input.name +
-           "' is not fixed; give the whole shape: input_shape=" + input.name +
-           ":..., or list the shapes there are (dynamic_batch_size, dynamic_image_size, "
-           "dynamic_dims); shapes that only a run decides are not offered");
+           "' is not fixed and no value of a gear; give the whole shape: input_shape=" +
+           input.name + ":...");
   }
   const TensorType type{dtype, to_shape(dims)};
   static_cast<void>(type.shape.elements());
@@ -291,7 +293,7 @@ void apply_edge_types(Graph& graph, const ConvertOptions& options) {
   Op net_output = std::move(graph.ops.back());  // GraphBuilder adds it last
   graph.ops.pop_back();
   for (size_t i = 0; i < net_output.input_descs.size(); ++i) {
-    const int32_t dtype = wanted_type(options, i);
+    const int32_t dtype = output_type(options, i);
     TensorDesc& desc = net_output.input_descs[i];
     if (dtype == kUndefined || dtype == desc.dtype) continue;
     if (!is_real(dtype) || !is_real(desc.dtype)) add_cast(graph, net_output, i, dtype);

@@ -21,6 +21,10 @@ void select_outputs(onnx::Graph& graph, const ConvertOptions& options);
 // The dims of an input after the options: -1 stays where a gear or a run decides.
 Dims wanted_dims(const onnx::GraphInput& input, const ConvertOptions& options);
 
+// The types that the options want at the edge; of an output kUndefined: as it is.
+int32_t input_type(const ConvertOptions& options, const onnx::GraphInput& input);
+int32_t output_type(const ConvertOptions& options, size_t output);
+
 // The Data op of input number `place`, with the preparation of images behind it. All dims must be
 // fixed.
 GraphValue add_input(GraphBuilder& graph, const onnx::GraphInput& input, size_t place,

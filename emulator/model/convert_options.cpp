@@ -295,6 +295,7 @@ bool set_convert_option(ConvertOptions& options, std::string_view name, std::str
   for (const Setter& setter : kSetters) {
     if (setter.name != name) continue;
     setter.set(options, value);
+    options.given.emplace_back(name, value);
     return true;
   }
   return false;

@@ -11,6 +11,7 @@
 #include "base/log.hpp"
 #include "core/device.hpp"
 #include "memory/memory.hpp"
+#include "model/convert_shapes.hpp"
 #include "model/gears.hpp"
 #include "model/om_container.hpp"
 #include "model/types.hpp"
@@ -80,7 +81,9 @@ struct DeviceModel::Execution {
   void* work;
   Buffers buffers;
   bool waited_for;  // the caller takes over what the run allocates
+  // What must live as long as the tasks; null when the caller waits for them.
   std::shared_ptr<const LoadedModel> keep;
+  WorkPtr keep_work;
   Frame frame;
   std::atomic<bool> failed{false};     // for the rest of this run
   std::atomic<bool> cancelled{false};  // not all of it was queued
@@ -172,6 +175,17 @@ DeviceModel::DeviceModel(const Model& model, const ModelMemory& memory)
   }
 }
 
+namespace {
+
+VariantPtr compiled(std::shared_ptr<Model> model, std::span<const uint8_t> weights) {
+  model->weights.bytes = weights;
+  Program program = Program::compile(*model);
+  model->weights = {};
+  return std::make_shared<const Variant>(Variant{std::move(model), std::move(program)});
+}
+
+}  // namespace
+
 void DeviceModel::release(void* block) noexcept {
   try {
     memory::free_device(block);
@@ -186,6 +200,10 @@ DeviceModel::~DeviceModel() {
     stream_->shut_down(true);
   }
   for (void* block : owned_) release(block);
+}
+
+DeviceModel::WorkBlock::~WorkBlock() {
+  if (owned) release(address);
 }
 
 void* DeviceModel::allocate(uint64_t bytes) {
@@ -230,39 +248,49 @@ void DeviceModel::place_weights(const Model& model, const ModelMemory& memory) {
 void DeviceModel::place_work(const Model& model, const ModelMemory& memory) {
   auto needed = static_cast<uint64_t>(program().work_bytes());
   if (model.gears.kind != GearKind::kNone) needed = model.task_info.memory_size;
-  work_ = given_block("work", memory.work, memory.work_bytes, model.task_info.memory_size);
-  work_bytes_ = work_ == nullptr ? 0 : memory.work_bytes;
-  if (work_bytes_ >= needed) return;
-  work_ = allocate(needed);
-  work_bytes_ = needed;
+  void* given = given_block("work", memory.work, memory.work_bytes, model.task_info.memory_size);
+  const uint64_t bytes = given == nullptr ? 0 : memory.work_bytes;
+  work_ = bytes >= needed ? WorkPtr(new WorkBlock{given, bytes, false}) : new_work(needed);
 }
 
-// The block for a program. Executions that are queued keep theirs, so an outgrown one stays.
-void* DeviceModel::work_for(const Program& program) {
+DeviceModel::WorkPtr DeviceModel::new_work(uint64_t bytes) const {
+  void* block = memory::allocate_device(context_->device().index(), bytes,
+                                        ACL_MEM_MALLOC_HUGE_FIRST, owner_.number());
+  return WorkPtr(new WorkBlock{block, bytes, true});
+}
+
+// The block for a program.
+DeviceModel::WorkPtr DeviceModel::work_for(const Program& program) {
   const auto needed = static_cast<uint64_t>(program.work_bytes());
-  const std::lock_guard lock(variant_mutex_);
-  if (work_bytes_ < needed) {
-    work_ = allocate(needed);
-    work_bytes_ = needed;
-  }
+  const std::lock_guard lock(work_mutex_);
+  if (work_->bytes < needed) work_ = new_work(needed);
   return work_;
 }
 
+// The weights left the host when the model was loaded; they are the model's own on the device.
+std::span<const uint8_t> DeviceModel::weights_view() const {
+  if (weight_bytes_ == 0) return {};
+  return {static_cast<const uint8_t*>(memory::view(weights_, weight_bytes_)), weight_bytes_};
+}
+
 VariantPtr DeviceModel::variant_of_gear(const LoadedModel& loaded, size_t gear) {
-  const std::lock_guard lock(variant_mutex_);
-  VariantPtr& variant = gears_[gear];
-  if (variant != nullptr) return variant;
-  auto model = std::make_shared<Model>(gear_model(loaded.model, gear));
-  model->unresolved = loaded.model.unresolved;
-  // The weights left the host when the model was loaded; they are the model's own on the device.
-  if (weight_bytes_ > 0) {
-    const void* weights = memory::view(weights_, weight_bytes_);
-    model->weights.bytes = {static_cast<const uint8_t*>(weights), weight_bytes_};
-  }
-  Program program = Program::compile(*model);
-  model->weights = {};
-  variant = std::make_shared<const Variant>(Variant{std::move(model), std::move(program)});
-  return variant;
+  return variants_.get({{static_cast<int64_t>(gear)}}, [&] {
+    auto model = std::make_shared<Model>(gear_model(loaded.model, gear));
+    model->unresolved = loaded.model.unresolved;
+    return compiled(std::move(model), weights_view());
+  });
+}
+
+VariantPtr DeviceModel::variant_of_shapes(const LoadedModel& loaded,
+                                          const std::vector<Dims>& shapes) {
+  return variants_.get(shapes, [&] {
+    try {
+      const auto weights = weights_view();
+      return compiled(std::make_shared<Model>(specialise(loaded.model, weights, shapes)), weights);
+    } catch (const base::Error& error) {
+      fail_run("the network cannot take inputs of these shapes: " + error.text);
+    }
+  });
 }
 
 bool DeviceModel::admits(Use use) {
@@ -290,14 +318,13 @@ std::vector<OutputResult> DeviceModel::execute(const std::shared_ptr<const Loade
   const Program& program = variant->program;
   const bool may_linger = timeout_ms >= 0;
   // A run that is waited for to the end does not need to keep the model: the caller does.
-  const ExecutionPtr execution(new Execution{*this,
-                                             loaded->id,
-                                             variant,
-                                             work_for(program),
-                                             std::move(buffers),
-                                             true,
-                                             may_linger ? loaded : nullptr,
-                                             {}});
+  const WorkPtr work = work_for(program);
+  const ExecutionPtr execution(new Execution{
+      *this, loaded->id, variant, work->address, std::move(buffers), true, nullptr, nullptr, {}});
+  if (may_linger) {
+    execution->keep = loaded;
+    execution->keep_work = work;
+  }
   try {
     queue(stream, execution);
   } catch (...) {
@@ -326,9 +353,11 @@ std::vector<OutputResult> DeviceModel::execute(const std::shared_ptr<const Loade
 
 void DeviceModel::submit(const std::shared_ptr<const LoadedModel>& loaded,
                          const VariantPtr& variant, core::Stream& stream, Buffers buffers) {
-  void* work = work_for(variant->program);
-  queue(stream, ExecutionPtr(new Execution{
-                    *this, loaded->id, variant, work, std::move(buffers), false, loaded, {}}));
+  const WorkPtr work = work_for(variant->program);
+  queue(
+      stream,
+      ExecutionPtr(new Execution{
+          *this, loaded->id, variant, work->address, std::move(buffers), false, loaded, work, {}}));
 }
 
 namespace {
@@ -397,7 +426,7 @@ void DeviceModel::end(Execution& execution) const {
   for (size_t i = 0; i < program.outputs().size(); ++i) {
     DeviceBuffer& buffer = execution.buffers.outputs[i];
     // Somebody waits for a blocking run and takes the block over.
-    if (buffer.address != nullptr || bytes(program, i) >= 0 || !execution.waited_for) continue;
+    if (buffer.address != nullptr || !execution.waited_for) continue;
     const TensorType type = program.output_type(execution.frame, i);
     buffer.size = static_cast<uint64_t>(type.shape.elements()) * ops::dtype_size(type.dtype);
     buffer.address = memory::allocate_device(

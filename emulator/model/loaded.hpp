@@ -5,7 +5,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -15,8 +14,8 @@
 #include "core/event.hpp"
 #include "core/stream.hpp"
 #include "memory/owners.hpp"
-#include "model/program.hpp"
 #include "model/registry.hpp"
+#include "model/variants.hpp"
 
 namespace ascendrt::model {
 
@@ -47,13 +46,6 @@ struct Buffers {
   std::vector<DeviceBuffer> outputs;
 };
 
-// A model for one choice of shapes: its only one, or that of a gear.
-struct Variant {
-  std::shared_ptr<const Model> model;  // holds the graphs that the program points into
-  Program program;
-};
-using VariantPtr = std::shared_ptr<const Variant>;
-
 // Note [Executions of one model]: a model has one work area, so its executions take turns. The turn
 // is taken on the device: an execution's first task waits for the event recorded behind the one
 // before, so a thread that submits never waits for another stream. Executions of one stream are
@@ -75,6 +67,9 @@ class DeviceModel final : public ExecutorBase {
   // What runs for a gear; compiled when it is asked for first, which costs as much as loading a
   // model of that one shape.
   VariantPtr variant_of_gear(const LoadedModel& loaded, size_t gear);
+  // What runs for inputs of these shapes, of a model whose shapes only a run tells. Made when it is
+  // asked for first, as for a gear. Raises 507011 for shapes that the network cannot take.
+  VariantPtr variant_of_shapes(const LoadedModel& loaded, const std::vector<Dims>& shapes);
   const VariantPtr& only_variant() const { return fixed_; }
   core::Context& context() const { return *context_; }
 
@@ -106,7 +101,17 @@ class DeviceModel final : public ExecutorBase {
   void place_weights(const Model& model, const ModelMemory& memory);
   void place_work(const Model& model, const ModelMemory& memory);
   void* allocate(uint64_t bytes);
-  void* work_for(const Program& program);
+  struct WorkBlock {
+    void* address;
+    uint64_t bytes;
+    bool owned;
+    ~WorkBlock();
+  };
+  using WorkPtr = std::shared_ptr<const WorkBlock>;
+
+  WorkPtr new_work(uint64_t bytes) const;
+  WorkPtr work_for(const Program& program);
+  std::span<const uint8_t> weights_view() const;
   core::Stream& own_stream();
   void queue(core::Stream& stream, const ExecutionPtr& execution);
   void begin(Execution& execution) const;
@@ -114,8 +119,7 @@ class DeviceModel final : public ExecutorBase {
 
   base::Ref<core::Context> context_;
   VariantPtr fixed_;
-  void* work_ = nullptr;
-  uint64_t work_bytes_ = 0;
+  WorkPtr work_;  // runs that are under way keep an outgrown one
   void* weights_ = nullptr;
   uint64_t weight_bytes_ = 0;
   memory::Owner owner_;  // before the blocks that bear it
@@ -123,8 +127,8 @@ class DeviceModel final : public ExecutorBase {
   base::Ref<core::Event> turn_;    // recorded behind every execution
   std::atomic<uint8_t> use_{255};  // 255: not used yet
   std::mutex submit_mutex_;        // Note [Executions of one model]
-  std::mutex variant_mutex_;       // of the gears' programs and the growth of the work block
-  std::map<size_t, VariantPtr> gears_;
+  std::mutex work_mutex_;          // of the growth of the work block
+  VariantCache variants_;          // of gears, by their number, or of shapes
   std::mutex stream_mutex_;
   base::Ref<core::Stream> stream_;  // of blocking executions, made at the first one
   std::atomic<uint32_t> priority_;

@@ -1,6 +1,7 @@
 // Queries on whole models and the registry of loaded ones.
 #include "model/model.hpp"
 
+#include <algorithm>
 #include <mutex>
 
 #include "model/registry.hpp"
@@ -10,6 +11,18 @@ namespace ascendrt::model {
 Blob Blob::own(Bytes data) {
   auto owner = std::make_shared<const Bytes>(std::move(data));
   return Blob{std::span<const uint8_t>(*owner), owner};
+}
+
+bool IoDesc::is_open() const {
+  return std::any_of(dims.begin(), dims.end(), [](int64_t dim) { return dim < 0; });
+}
+
+uint64_t IoDesc::largest_size() const {
+  if (!is_open()) return size;
+  if (shape_range.size() != dims.size()) return 0;
+  Dims upper;
+  for (const auto& [low, high] : shape_range) upper.push_back(high);
+  return static_cast<uint64_t>(byte_size(upper, dtype).value_or(0));
 }
 
 const Graph* Model::find_graph(std::string_view graph_name) const {

@@ -30,6 +30,10 @@ struct IoDesc {
   int32_t format = kFormatUndefined;
   uint64_t size = 0;                                     // bytes; of the largest gear; 0 when open
   std::vector<std::pair<int64_t, int64_t>> shape_range;  // empty: none; upper -1 = open
+
+  bool is_open() const;  // some dim is not fixed
+  // Bytes with every open dim at the upper bound of its range; 0: a bound is not known.
+  uint64_t largest_size() const;
   bool operator==(const IoDesc&) const = default;
 };
 

@@ -7,6 +7,7 @@
 #include "base/error.hpp"
 #include "base/json.hpp"
 #include "model/gears.hpp"
+#include "model/imported.hpp"
 #include "model/program.hpp"
 
 namespace ascendrt::model {
@@ -118,7 +119,7 @@ std::string model_json(const Model& model) {
   return "{" + field("name", quoted(model.name)) + "," +
          field("soc_version", quoted(model.soc_version)) + "," +
          field("graphs", array(model.graphs, graph_json)) + "," +
-         field("plan", missing.empty() ? plan_json(plan) : "null") + "," +
+         field("plan", missing.empty() && !is_imported(model) ? plan_json(plan) : "null") + "," +
          field("missing", array(missing, text)) + "," +
          field("inferred", array(model.inferred, text)) + "," +
          field("source", quoted(model.source)) + "}";

@@ -61,6 +61,8 @@ void put_header(Image& image, const Model& model, uint64_t body_bytes) {
   image.put(uint8_t{1});  // platform type
   image.zeros_until(HeaderAt::kModelLength);
   image.put(body_bytes);
+  image.zeros_until(HeaderAt::kUnknownShape);
+  image.put(uint8_t{model.header.unknown_shape});
   image.zeros_until(kHeaderSize);
 }
 

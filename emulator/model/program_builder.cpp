@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "base/error.hpp"
+#include "model/imported.hpp"
 
 namespace ascendrt::model {
 namespace {
@@ -398,9 +399,12 @@ Program Program::compile(const Model& model) {
     program.missing_.emplace_back("the model has no graph");
     return program;
   }
+  if (is_imported(model)) return {};  // each choice of shapes has a program of its own
   if (model.is_dynamic()) {
     Program program;
-    program.missing_.emplace_back("models with dynamic shapes are not computed");
+    program.missing_.emplace_back(
+        "a compiled model of unknown shapes does not hold the network it was made from; convert "
+        "that network with `ascendrt om convert`");
     return program;
   }
   if (model.gears.kind != GearKind::kNone) return {};  // each gear has a program of its own

@@ -102,6 +102,12 @@ class OmFiles:
         options = ("--input_shape=x:-1,4", "--dynamic_batch_size=2,5")
         return convert(self.folder / "rows.onnx", self.folder / "rows.om", *options)
 
+    def open_rows(self, rows: str) -> bytes:
+        """Return the network x[n, 4] -> -x with an open n: -1, or a range such as 1~5."""
+        (self.folder / "rows.onnx").write_bytes(_negation(["n", 4]))
+        target = self.folder / f"open_{len(rows)}.om"
+        return convert(self.folder / "rows.onnx", target, f"--input_shape=x:{rows},4")
+
     @cached_property
     def pictures(self) -> bytes:
         """A network x[1, 3, 2, 4] -> -x, with preprocessing whose parameters come with a run."""

@@ -1,0 +1,355 @@
+// Owns: the form of a model whose shapes only a run tells, and the model for one choice of them.
+// Must never: run anything; the shapes tried here tell what the caller is told about the outputs.
+//
+// Note [Open shapes]: rules and kernels are made for known shapes. A model of open ones therefore
+// holds the network as it was imported; a run converts it for the shapes it was given, as the
+// converter would have. What a description needs (types, ranks, dims that never change) is learned
+// here by converting for a few shapes.
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <set>
+#include <unordered_map>
+
+#include "base/error.hpp"
+#include "base/log.hpp"
+#include "model/convert_io.hpp"
+#include "model/convert_shapes.hpp"
+#include "model/imported.hpp"
+#include "model/om_container.hpp"
+#include "model/om_writer.hpp"
+
+namespace ascendrt::model {
+namespace {
+
+[[noreturn]] void refuse(const std::string& text) { fail_model(kGeParamInvalid, text); }
+
+constexpr std::string_view kOptions = "_ascendrt_options";
+using Range = std::pair<int64_t, int64_t>;  // upper -1: no bound
+
+// An input as file and options have it.
+struct OpenInput {
+  const onnx::GraphInput* source;
+  Dims dims;
+  std::vector<Range> ranges;
+};
+
+std::vector<OpenInput> open_inputs(const onnx::File& file, const ConvertOptions& options) {
+  std::vector<OpenInput> inputs;
+  for (const onnx::GraphInput& input : file.graph.inputs) {
+    OpenInput open{&input, wanted_dims(input, options), {}};
+    const auto given = options.input_shape.find(input.name);
+    for (size_t i = 0; i < open.dims.size(); ++i) {
+      const int64_t dim = open.dims[i];
+      Range range = dim < 0 ? Range{1, -1} : Range{dim, dim};
+      if (dim < 0 && given != options.input_shape.end()) range = given->second.ranges[i];
+      open.ranges.push_back(range);
+    }
+    inputs.push_back(std::move(open));
+  }
+  return inputs;
+}
+
+// --- shapes that are tried ---
+
+// How open dims are chosen by their place: the first, those from the fourth on (widths of images),
+// others (heights, lengths of sequences).
+struct Choice {
+  int64_t batch;
+  int64_t other;
+  int64_t width;
+
+  int64_t at(size_t place) const { return place == 0 ? batch : place < 3 ? other : width; }
+};
+constexpr int64_t kLow = -1;   // the lower bounds
+constexpr int64_t kHigh = -2;  // the upper bounds
+// Sizes that networks take: multiples of their strides, short sequences, one element, one line.
+constexpr Choice kChoices[] = {{kLow, kLow, kLow}, {kHigh, kHigh, kHigh},
+                               {2, 64, 64},        {3, 96, 160},
+                               {1, 32, 32},        {1, 1, 1},
+                               {4, 4, 4},          {7, 7, 7},
+                               {8, 16, 16},        {64, 64, 64},
+                               {16, 16, 16},       {1, 48, 320},
+                               {2, 48, 160},       {1, 32, 320},
+                               {2, 32, 160},       {1, 320, 320},
+                               {1, 8, 8}};
+constexpr size_t kEnough = 3;
+
+std::optional<int64_t> chosen(int64_t size, const Range& range) {
+  if (size == kLow) return range.first;
+  if (size == kHigh) return range.second < 0 ? std::nullopt : std::optional(range.second);
+  return range.second < 0 ? std::max(size, range.first)
+                          : std::clamp(size, range.first, range.second);
+}
+
+// One size per name: dims that the file calls alike are alike. nullopt: there is no such choice.
+std::optional<std::vector<Dims>> shapes_of(const std::vector<OpenInput>& inputs, Choice choice) {
+  std::map<std::string, int64_t> by_name;
+  std::vector<Dims> shapes;
+  for (const OpenInput& input : inputs) {
+    Dims dims = input.dims;
+    for (size_t i = 0; i < dims.size(); ++i) {
+      if (dims[i] >= 0) continue;
+      const auto size = chosen(choice.at(i), input.ranges[i]);
+      if (!size) return std::nullopt;
+      const auto& params = input.source->params;
+      dims[i] = i < params.size() && !params[i].empty()
+                    ? by_name.emplace(params[i], *size).first->second
+                    : *size;
+    }
+    shapes.push_back(std::move(dims));
+  }
+  return shapes;
+}
+
+ConvertOptions with_shapes(const ConvertOptions& options, const onnx::File& file,
+                           const std::vector<Dims>& shapes) {
+  ConvertOptions fixed = options;
+  fixed.input_shape.clear();
+  for (size_t i = 0; i < shapes.size(); ++i) {
+    fixed.input_shape[file.graph.inputs[i].name] = {shapes[i], {}};
+  }
+  return fixed;
+}
+
+// --- what they tell ---
+
+// Dims that are the same in all shapes tried stay, others become -1.
+Dims merged(const Dims& a, const Dims& b) {
+  if (a.size() != b.size()) return {-2};
+  Dims out = a;
+  for (size_t i = 0; i < a.size(); ++i) out[i] = a[i] == b[i] ? a[i] : -1;
+  return out;
+}
+
+class Trials {
+ public:
+  Trials(const onnx::File& file, const ConvertOptions& options,
+         const std::vector<OpenInput>& inputs)
+      : inputs_(inputs) {
+    std::set<std::vector<Dims>> tried;
+    for (const Choice choice : kChoices) {
+      if (accepted_.size() >= kEnough && varied()) break;
+      const auto shapes = shapes_of(inputs, choice);
+      if (!shapes || !tried.insert(*shapes).second) continue;
+      if (attempt(file, with_shapes(options, file, *shapes), choice)) accepted_.push_back(*shapes);
+    }
+    mark_open();
+    if (!accepted_.empty()) return;
+    if (refusal_) throw base::Error(*refusal_);
+    base::warn_once(file.graph.name,
+                    "none of the shapes tried fits the network, so it is converted unchecked; a "
+                    "run will tell whether its shapes fit. The first trial said: " +
+                        contradiction_);
+  }
+
+  const TensorDescs& tensors() const { return tensors_; }
+  // Ranges of output `i` where all inputs are bounded; empty: not known.
+  std::vector<Range> output_ranges(size_t i) const;
+
+ private:
+  bool attempt(const onnx::File& file, const ConvertOptions& fixed, Choice choice);
+  bool varied() const;
+  void mark_open();
+
+  const std::vector<OpenInput>& inputs_;
+  std::vector<std::vector<Dims>> accepted_;  // shapes of the inputs
+  TensorDescs tensors_;
+  std::vector<IoDesc> low_;  // outputs at the bounds
+  std::vector<IoDesc> high_;
+  std::optional<base::Error> refusal_;
+  std::string contradiction_;
+};
+
+bool Trials::attempt(const onnx::File& file, const ConvertOptions& fixed, Choice choice) {
+  TensorDescs seen;
+  try {
+    Model model = convert_fixed(file, fixed, Purpose::kTrial, &seen);
+    if (choice.batch == kLow) low_ = std::move(model.outputs);
+    if (choice.batch == kHigh) high_ = std::move(model.outputs);
+  } catch (const base::Error& error) {
+    // A refusal holds for any shape; other codes are of shapes that contradict each other.
+    if (error.code == kGeParamInvalid && !refusal_) refusal_ = error;
+    if (contradiction_.empty()) contradiction_ = error.text;
+    return false;
+  }
+  for (auto& [name, desc] : seen) {
+    const auto [at, fresh] = tensors_.emplace(name, desc);
+    if (!fresh) at->second.dims = merged(at->second.dims, desc.dims);
+  }
+  return true;
+}
+
+// Every open dim had two sizes.
+bool Trials::varied() const {
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    const OpenInput& input = inputs_[i];
+    for (size_t k = 0; k < input.dims.size(); ++k) {
+      if (input.dims[k] >= 0 || input.ranges[k].first == input.ranges[k].second) continue;
+      const auto same = [&](const auto& shapes) { return shapes[i][k] == accepted_[0][i][k]; };
+      if (std::all_of(accepted_.begin(), accepted_.end(), same)) return false;
+    }
+  }
+  return true;
+}
+
+// Where a dim of an input had one size only, nothing says which dims follow it.
+void Trials::mark_open() {
+  if (accepted_.empty() || varied()) return;
+  for (auto& [name, desc] : tensors_) {
+    for (int64_t& dim : desc.dims) dim = std::min<int64_t>(dim, -1);
+  }
+}
+
+std::vector<Range> Trials::output_ranges(size_t i) const {
+  if (i >= low_.size() || i >= high_.size() || low_[i].dims.size() != high_[i].dims.size())
+    return {};
+  std::vector<Range> ranges;
+  for (size_t k = 0; k < low_[i].dims.size(); ++k) {
+    const auto [low, high] = std::minmax(low_[i].dims[k], high_[i].dims[k]);
+    if (low < 0) return {};
+    ranges.emplace_back(low, high);
+  }
+  return ranges;
+}
+
+// --- the model ---
+
+void set_ranges(TensorDesc& desc, const std::vector<Range>& ranges) {
+  std::vector<std::vector<int64_t>> rows;
+  for (const auto& [low, high] : ranges) rows.push_back({low, high});
+  if (!rows.empty()) desc.attrs.set("shape_range", std::move(rows));
+}
+
+void describe_inputs(Graph& root, const std::vector<OpenInput>& inputs,
+                     const ConvertOptions& options) {
+  size_t next = 0;
+  for (Op& op : root.ops) {
+    if (op.type != "Data") continue;
+    const OpenInput& input = inputs.at(next++);
+    TensorDesc desc;
+    desc.dtype = input_type(options, *input.source);
+    desc.dims = input.dims;
+    desc.format = desc.dims.size() == 4 ? kNchw : kNd;
+    const bool open = std::any_of(desc.dims.begin(), desc.dims.end(), [](auto d) { return d < 0; });
+    if (open) set_ranges(desc, input.ranges);
+    op.input_descs = op.output_descs = {desc};
+  }
+}
+
+void describe_outputs(Graph& root, const onnx::File& file, const Trials& trials,
+                      const ConvertOptions& options) {
+  Op& op = root.ops.back();  // keep_imported adds it last
+  for (size_t i = 0; i < op.input_descs.size(); ++i) {
+    TensorDesc& desc = op.input_descs[i];
+    const onnx::GraphInput& declared = file.graph.outputs[i];
+    if (desc.dtype == kUndefined) desc.dtype = declared.dtype;  // no trial told
+    if (desc.dims == Dims{-2} && declared.has_shape) desc.dims = declared.dims;
+    for (size_t k = 0; k < desc.dims.size() && desc.dims.size() == declared.dims.size(); ++k) {
+      if (desc.dims[k] == -1) desc.dims[k] = declared.dims[k];
+    }
+    if (desc.dtype == kUndefined) {
+      refuse("the type of output '" + declared.name + "' is neither declared nor inferred");
+    }
+    const int32_t wanted = output_type(options, i);
+    if (wanted != kUndefined) desc.dtype = wanted;
+    const bool open = std::any_of(desc.dims.begin(), desc.dims.end(), [](auto d) { return d < 0; });
+    if (open) set_ranges(desc, trials.output_ranges(i));
+  }
+}
+
+// What a later conversion for given shapes needs to know.
+std::string kept_options(const ConvertOptions& options) {
+  constexpr std::string_view kKept[] = {"precision_mode", "precision_mode_v2", "fusion",
+                                        "output_type",    "input_fp16_nodes",  "out_nodes",
+                                        "input_format"};
+  std::string text;
+  for (const auto& [name, value] : options.given) {
+    if (std::find(std::begin(kKept), std::end(kKept), name) == std::end(kKept)) continue;
+    text += (text.empty() ? "" : "\n") + name + "=" + value;
+  }
+  return text;
+}
+
+// --- one choice of shapes ---
+
+// Constants of `made` that the whole model holds as well lie there; others stay in their ops.
+void share_weights(const Model& whole, std::span<const uint8_t> weights, Model& made) {
+  std::unordered_multimap<size_t, const uint8_t*> known;
+  for (const Graph& graph : whole.graphs) {
+    for (const Op& op : graph.ops) {
+      const auto bytes =
+          op.type == "Const" ? whole.constant_data(op, weights) : std::span<const uint8_t>{};
+      const bool inside = !bytes.empty() && bytes.data() >= weights.data() &&
+                          bytes.data() < weights.data() + weights.size();
+      if (inside) known.emplace(bytes.size(), bytes.data());
+    }
+  }
+  for (Graph& graph : made.graphs) {
+    for (Op& op : graph.ops) {
+      AttrValue* value = op.type == "Const" ? op.attrs.find("value") : nullptr;
+      const auto* boxed = value == nullptr ? nullptr : value->as<Box<Tensor>>();
+      const auto bytes = boxed == nullptr ? std::span<const uint8_t>{} : made.constant_data(op);
+      if (bytes.empty()) continue;
+      Tensor tensor = **boxed;
+      const auto [first, last] = known.equal_range(bytes.size());
+      const auto same = std::find_if(first, last, [&](const auto& entry) {
+        return std::memcmp(entry.second, bytes.data(), bytes.size()) == 0;
+      });
+      if (same != last) {
+        tensor.desc.data_offset = same->second - weights.data();
+      } else {
+        tensor.data.assign(bytes.begin(), bytes.end());
+      }
+      *value = Box(std::move(tensor));
+    }
+  }
+  made.weights = {};
+}
+
+}  // namespace
+
+bool has_open_dims(const onnx::File& file, const ConvertOptions& options) {
+  return std::any_of(file.graph.inputs.begin(), file.graph.inputs.end(), [&](const auto& input) {
+    const Dims dims = wanted_dims(input, options);
+    return std::any_of(dims.begin(), dims.end(), [](int64_t dim) { return dim < 0; });
+  });
+}
+
+Model convert_dynamic(const onnx::File& file, const ConvertOptions& options) {
+  if (!options.aipp.empty()) {
+    refuse("insert_op_conf needs fixed shapes or gears; a dim of -1 without gears is open");
+  }
+  const auto inputs = open_inputs(file, options);
+  const Trials trials(file, options, inputs);
+  Model model;
+  model.soc_version = options.soc_version;
+  if (!options.command_line.empty()) model.attrs.set("atc_cmdline", options.command_line);
+  model.attrs.set(kOptions, kept_options(options));
+  keep_imported(file, trials.tensors(), model);
+  Graph& root = model.graphs.front();
+  model.name = root.name;
+  describe_inputs(root, inputs, options);
+  describe_outputs(root, file, trials, options);
+  apply_input_format(root, options.input_format);
+  std::vector<std::string> names;
+  for (size_t i = 0; i < root.outputs.size(); ++i) {
+    names.push_back(root.outputs[i] + ":" + file.graph.outputs[i].name);
+  }
+  model.attrs.set("attr_model_out_nodes_name", std::move(names));
+  model.header.unknown_shape = true;
+  complete(model);
+  return model;
+}
+
+Model specialise(const Model& whole, std::span<const uint8_t> weights,
+                 const std::vector<Dims>& shapes) {
+  const onnx::File file = imported_file(whole, weights);
+  if (file.graph.inputs.size() != shapes.size()) refuse("the model has another number of inputs");
+  const ConvertOptions options = parse_convert_options(whole.attrs.string_or(kOptions, ""));
+  Model made = convert_fixed(file, with_shapes(options, file, shapes), Purpose::kRun);
+  share_weights(whole, weights, made);
+  return made;
+}
+
+}  // namespace ascendrt::model
