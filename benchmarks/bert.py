@@ -9,40 +9,31 @@ the ONNX model. Without torch the field `torch` says so.
 from __future__ import annotations
 
 import json
-import os
-import statistics
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from benchmarks.turns import Run, environment, medians_ms, onnxruntime_session
+
 ROOT = Path(__file__).resolve().parents[1]
 CASES = [(threads, batch) for threads in (1, 2) for batch in (1, 8)]
-ROUNDS = {1: 25, 8: 7}
+TURNS = {1: 9, 8: 4}
 BLOCKS, HEADS = 4, 12
 
 Array = np.ndarray[Any, Any]
-Run = Callable[[], Any]
 
 
 def measure() -> dict[str, Any]:
     """All cases; the least ratio of each kind is the claim's."""
     figures: dict[str, Any] = {}
     for threads, batch in CASES:
-        environment = os.environ | {
-            "ASCENDRT_BACKEND": "emu",
-            "ASCENDRT_MACHINE": "private",
-            "ASCENDRT_COMPUTE_THREADS": str(threads),
-            "OMP_NUM_THREADS": str(threads),
-        }
         done = subprocess.run(
             [sys.executable, "-m", "benchmarks.bert", str(threads), str(batch)],
-            env=environment, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True,
+            env=environment(threads), cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True,
         )  # fmt: skip
         figures |= json.loads(done.stdout.splitlines()[-1])
     for ratio in ("vs_onnxruntime", "vs_torch", "fp16_vs_fp32", "fp16_cosine"):
@@ -65,16 +56,6 @@ def _ours(source: Path, feeds: dict[str, Array], mode: str) -> Run:
     _ctl.convert(source, om, f"precision_mode={mode}")
     loaded = ascendrt.Model(om)
     return lambda: loaded(*feeds.values())
-
-
-def _onnxruntime(source: Path, feeds: dict[str, Array], threads: int) -> Run:
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
-    options.log_severity_level = 3
-    session = onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
-    return lambda: session.run(None, feeds)
 
 
 def _torch(source: Path, feeds: dict[str, Array], threads: int) -> Run | None:
@@ -129,20 +110,16 @@ def _case(threads: int, batch: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder, ascendrt.Device(0):
         source = Path(folder) / "bert.onnx"
         onnx.save(networks.bert(BLOCKS, batch), source)
-        runs: dict[str, Run | None] = {
+        session = onnxruntime_session(source, threads)
+        runs: dict[str, Run] = {
             "ours": _ours(source, feeds, "must_keep_origin_dtype"),
             "fp16": _ours(source, feeds, "force_fp16"),
-            "onnxruntime": _onnxruntime(source, feeds, threads),
-            "torch": _torch(source, feeds, threads),
+            "onnxruntime": lambda: session.run(None, feeds),
         }
-        made = {who: run()[0] for who, run in runs.items() if run is not None}
-        times: dict[str, list[float]] = {who: [] for who in made}
-        for _ in range(ROUNDS[batch]):
-            for who, taken in times.items():
-                start = time.perf_counter()
-                runs[who]()  # type: ignore[misc]
-                taken.append(time.perf_counter() - start)
-    ms = {who: statistics.median(taken) * 1e3 for who, taken in times.items()}
+        torch = _torch(source, feeds, threads)
+        runs |= {"torch": torch} if torch else {}
+        made = {who: run()[0] for who, run in runs.items()}
+        ms = medians_ms(runs, TURNS[batch])
     case = f"b{batch}_t{threads}"
     figures: dict[str, Any] = {f"{case}_{who}_ms": value for who, value in ms.items()}
     figures[f"{case}_vs_onnxruntime"] = ms["onnxruntime"] / ms["ours"]
