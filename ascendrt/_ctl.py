@@ -68,7 +68,7 @@ def describe_om(path: Path) -> dict[str, Any]:
 
     Raises: AscendrtError with the reader's text.
     """
-    return _told("art_ctl_om_describe", ctypes.c_char_p, os.fsencode(path))
+    return _told("art_ctl_om_describe", (ctypes.c_char_p, os.fsencode(path)))
 
 
 _LINE = ctypes.CFUNCTYPE(None, ctypes.c_int32, ctypes.c_char_p, ctypes.c_void_p)
@@ -101,21 +101,21 @@ def page_kind() -> str:
     return message.value.decode(errors="replace")
 
 
-_STATISTICS, _SNAPSHOT, _MACHINE = range(3)
+_STATISTICS, _SNAPSHOT, _MACHINE, _LEDGERS = range(4)
 _TAKE = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_void_p)
 
 
 def memory(question: int) -> dict[str, Any]:
     """Return what the memory tiers hold (see docs/memory.md)."""
-    return _told("art_ctl_memory", ctypes.c_int32, question)
+    return _told("art_ctl_memory", (ctypes.c_int32, question))
 
 
-def _told(name: str, argument_type: Any, argument: Any) -> dict[str, Any]:
-    """Call an entry that gives JSON of any length."""
-    entry = _entry(name, argument_type, _TAKE, ctypes.c_void_p)
+def _told(name: str, *arguments: tuple[Any, Any]) -> dict[str, Any]:
+    """Call an entry that gives JSON of any length; arguments are types with values."""
+    entry = _entry(name, *(kind for kind, _ in arguments), _TAKE, ctypes.c_void_p)
     texts: list[bytes] = []
     take = _TAKE(lambda text, _: texts.append(text))
-    code = entry(argument, take, None)
+    code = entry(*(value for _, value in arguments), take, None)
     text = texts[0].decode(errors="replace")
     if code:
         raise AscendrtError(text)
@@ -136,6 +136,22 @@ def memory_snapshot() -> dict[str, Any]:
 def machine() -> dict[str, Any]:
     """Return the emulated machine: capacity per device and the processes that hold some."""
     return memory(_MACHINE)
+
+
+def ledgers() -> dict[str, Any]:
+    """Return the ledger files of this user, of any machine and version, and the version of ours."""
+    return memory(_LEDGERS)
+
+
+def ledger_file(machine: str) -> Path:
+    """Return where the ledger of an emulated machine lies, or would lie."""
+    return Path(f"{ledgers()['prefix']}{machine}")
+
+
+def clean_ledgers() -> list[str]:
+    """Remove the ledger files of this user that no process uses; returns their paths."""
+    removed: list[str] = _told("art_ctl_ledgers_clean")["removed"]
+    return removed
 
 
 def is_live(handle: int) -> bool:

@@ -3,6 +3,7 @@
 Owns: parsing, exit codes (parsing.EXIT_CODES) and the form of error texts. A user's mistake never
 shows a traceback (ASCENDRT_TRACEBACK=1 shows it to whoever hunts a bug of ours). With --json a
 failure is a JSON object too: {"error": {...}} on the output, the text on the error channel as ever.
+A failure of which the words alone are the cause is a WrongUsage, anything else is none.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from importlib import import_module
 
+from ascendrt.cli.parsing import EXIT_CODES, Parser, WrongUsage
 from ascendrt.errors import AclError, AscendrtError
 
 Command = Callable[[argparse.Namespace], int]
@@ -32,37 +34,59 @@ _COMMANDS = {
 }
 
 
-class CommandError(AscendrtError):
-    """A request that cannot be done; the text is shown as it is."""
+_DONE, _FAILED, _WRONG, _INTERRUPTED = 0, 1, 2, 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one subcommand and return the exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    options = _parser(arguments).parse_args(arguments)
-    command: Command = options.command
     warnings.formatwarning = _format_warning
     try:
-        code = command(options)
+        options = _parser(arguments).parse_args(arguments)
+        code = _run(options)
         if sys.stdout is not None:  # None: the caller closed it, as in `>&-`
             sys.stdout.flush()
         return code
     except BrokenPipeError:  # the reader of our output has seen enough, as in `| head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        return _DONE
     except (AscendrtError, OSError, ValueError, TypeError, OverflowError, MemoryError) as error:
         if os.environ.get("ASCENDRT_TRACEBACK"):
             raise
-        print(f"ascendrt: error: {error}", file=sys.stderr)
-        if getattr(options, "json", False):
-            print(json.dumps({"error": _facts(error)}, indent=1))
-        return 1
+        return _tell(error, _wants_json(arguments))
     except KeyboardInterrupt:
-        return 130
+        return _INTERRUPTED
 
 
-def _facts(error: Exception) -> dict[str, object]:
-    facts: dict[str, object] = {"kind": type(error).__name__, "text": str(error)}
+def _run(options: argparse.Namespace) -> int:
+    command: Command = options.command
+    try:
+        return command(options)
+    except WrongUsage as error:
+        error.usage = error.usage or options.parser.format_usage()
+        raise
+
+
+def _wants_json(arguments: Sequence[str]) -> bool:
+    words = list(arguments)
+    return "--json" in (words[: words.index("--")] if "--" in words else words)
+
+
+def _tell(error: Exception, as_json: bool) -> int:
+    code = _WRONG if isinstance(error, WrongUsage) else _FAILED
+    text = str(error)
+    if isinstance(error, OSError) and error.strerror:  # without "[Errno 2]"
+        where = "" if error.filename is None else f"{error.filename}: "
+        text = where + error.strerror
+    usage = error.usage if isinstance(error, WrongUsage) else ""
+    print(f"{usage}ascendrt: error: {text}", file=sys.stderr)
+    if as_json:
+        print(json.dumps({"error": _facts(error, text, code)}, indent=1))
+    return code
+
+
+def _facts(error: Exception, text: str, exit_code: int) -> dict[str, object]:
+    facts: dict[str, object] = {"kind": type(error).__name__, "text": text, "exit_code": exit_code}
     if isinstance(error, AclError):
         ids = {key: str(value) for key, value in error.ids.items()}
         facts |= {"code": error.code, "name": error.name, "api": error.api, "ids": ids}
@@ -76,10 +100,11 @@ def _format_warning(message: Warning | str, *_: object, **__: object) -> str:
 def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
     """Build the parser; only the module of the wanted subcommand is imported."""
     from ascendrt import __version__
-    from ascendrt.cli.parsing import EXIT_CODES, Parser
 
     parser = Parser(prog="ascendrt", description="AscendCL runtime and emulator", epilog=EXIT_CODES)
     parser.add_argument("--version", action="version", version=f"ascendrt {__version__}")
+    parser.set_defaults(json=False)
+    parser.add_json()
     chosen = parser.add_subparsers(required=True, metavar="COMMAND")
     wanted = next((word for word in arguments if not word.startswith("-")), None)
     for name, summary in _COMMANDS.items():

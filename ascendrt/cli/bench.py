@@ -20,8 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ascendrt.cli import CommandError
-from ascendrt.cli.parsing import suggestion
+from ascendrt.cli.parsing import Parser, WrongUsage, require_file, suggestion
 from ascendrt.cli.progress import steps
 
 if TYPE_CHECKING:
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
 
     from ascendrt._owned import Owned
 
+_MODEL = "model"
 _ROUNDS = 15
 _ROUND_NS = 4_000_000  # a turn of one side lasts about so long
 _MOST_CALLS = 20_000
@@ -59,7 +59,7 @@ class Figure:
     gigabytes_per_second: float | None
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure(parser: Parser) -> None:
     """Declare the options."""
     parser.add_argument("names", nargs="*", metavar="NAME", help="only these (see --list)")
     parser.add_argument("--list", action="store_true", help="name the measurements and stop")
@@ -68,7 +68,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--rounds", type=int, default=_ROUNDS, metavar="N", help="turns of each side (default 15)"
     )
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_json()
     parser.set_defaults(command=command)
 
 
@@ -77,9 +77,11 @@ def command(options: argparse.Namespace) -> int:
     from ascendrt.device import Device, soc_name
 
     if options.rounds < 1:
-        raise CommandError(f"--rounds {options.rounds}: at least 1 is needed")
-    if options.model is not None and not options.model.is_file():
-        raise CommandError(f"--model {options.model} does not exist")
+        raise WrongUsage(f"--rounds {options.rounds}: at least 1 is needed")
+    if options.model is not None:
+        require_file(options.model, "--model")
+    elif _MODEL in options.names:
+        raise WrongUsage(f"the measurement {_MODEL!r} needs --model NET.om")
     with Device(options.device), ExitStack() as held:
         cases = list(_cases(held, options.model))
         chosen = _choose(cases, options.names)
@@ -101,15 +103,17 @@ def _choose(cases: list[Case], names: list[str]) -> list[Case]:
     for name in names:
         if name not in known:
             text = f"no measurement is called {name!r}{suggestion(name, known)}"
-            raise CommandError(f"{text} (there are {', '.join(known)})")
+            raise WrongUsage(f"{text} (there are {', '.join(known)})")
     return [case for case in cases if not names or case.name in names]
 
 
 def _print_list(cases: list[Case], as_json: bool) -> None:
+    rows = {case.name: case.what for case in cases}
+    rows.setdefault(_MODEL, "four runs of a model under way together (needs --model NET.om)")
     if as_json:
-        print(json.dumps([{"name": case.name, "what": case.what} for case in cases], indent=1))
+        print(json.dumps([{"name": name, "what": what} for name, what in rows.items()], indent=1))
     else:
-        print("\n".join(f"{case.name:20} {case.what}" for case in cases))
+        print("\n".join(f"{name:20} {what}" for name, what in rows.items()))
 
 
 def _cases(held: ExitStack, model: Path | None) -> Iterator[Case]:
@@ -226,7 +230,7 @@ def _model_cases(held: ExitStack, path: Path) -> Iterator[Case]:
             model(*arrays)
 
     what = f"four runs of {path.name} under way together, inputs of zeros"
-    yield Case("model", what, together, "one after the other", alone)
+    yield Case(_MODEL, what, together, "one after the other", alone)
 
 
 def _measure(case: Case, rounds: int) -> Figure:

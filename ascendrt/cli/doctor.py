@@ -27,7 +27,7 @@ from typing import Literal
 
 from ascendrt import __version__, _backend
 from ascendrt.cli import versions
-from ascendrt.cli.parsing import suggestion
+from ascendrt.cli.parsing import Parser, suggestion
 from ascendrt.errors import AscendrtError
 
 State = Literal["ok", "note", "problem"]
@@ -58,9 +58,9 @@ class Finding:
     advice: str = ""
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure(parser: Parser) -> None:
     """Declare the options."""
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_json()
     parser.epilog = "exit codes: 0 no problem was found, 1 there is one, 2 wrong usage"
     parser.set_defaults(command=command)
 

@@ -9,12 +9,13 @@ import shlex
 from pathlib import Path
 
 from ascendrt._backend import package_bin_dir, package_lib_dir
+from ascendrt.cli.parsing import Parser
 from ascendrt.cli.run import environment
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure(parser: Parser) -> None:
     """Declare the options."""
-    parser.add_argument("--json", action="store_true", help="print the values, for other tools")
+    parser.add_json("print the values, for other tools")
     parser.epilog = 'use it as: eval "$(ascendrt env)"'
     parser.set_defaults(command=command)
 

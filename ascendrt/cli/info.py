@@ -9,26 +9,28 @@ import sys
 
 from ascendrt import __version__, _backend, _lib
 from ascendrt._gen.enums import aclCANNPackageName
+from ascendrt.cli.parsing import Parser
 from ascendrt.device import Device, device_count, soc_name
 from ascendrt.errors import AclError, MissingSymbolError
 
 _NOT_REPORTED = "not reported by this backend"
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure(parser: Parser) -> None:
     """Declare the options."""
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_json()
     parser.set_defaults(command=command)
 
 
 def command(options: argparse.Namespace) -> int:
-    """Print the facts; 1 when there is no device to use."""
+    """Print the facts; 1 when there is no device, or one cannot be used."""
     facts = collect()
     if options.json:
         print(json.dumps(facts, indent=1))
     else:
         print("\n".join(_lines(facts)))
-    return 0 if facts["device_count"] else 1
+    broken = any("problem" in device for device in _rows(facts["devices"]))
+    return 1 if broken or not facts["device_count"] else 0
 
 
 def collect() -> dict[str, object]:

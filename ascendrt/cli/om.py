@@ -11,7 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ascendrt.cli import CommandError
+from ascendrt.cli.parsing import CommandError, Parser, WrongUsage, cannot_write, require_file
 from ascendrt.cli.progress import waiting
 
 if TYPE_CHECKING:
@@ -23,20 +23,20 @@ if TYPE_CHECKING:
 _WRONG_USAGE = 2
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure(parser: Parser) -> None:
     """Declare the three actions and their options."""
+    parser.add_json()
     actions = parser.add_subparsers(required=True, metavar="ACTION")
     # The core reads these words: they are the command line of the vendor's compiler.
     convert = actions.add_parser(
         "convert", help="make an OM file from an ONNX file", add_help=False, prefix_chars="\0"
     )
     convert.add_argument("words", nargs="*", metavar="NET.onnx -o NET.om [OPTION=VALUE ...]")
+    convert.usage = "ascendrt om convert NET.onnx -o NET.om [OPTION=VALUE ...]"
     convert.set_defaults(command=convert_command)
     info = actions.add_parser("info", help="show inputs, outputs and sizes of an OM file")
     info.add_argument("om", type=Path, metavar="NET.om")
-    info.add_argument(
-        "--json", action="store_true", help="print one JSON object, with every operator"
-    )
+    info.add_json("print one JSON object, with every operator")
     info.add_argument("--graph", type=Path, metavar="OUT.svg", help="draw the graph")
     info.set_defaults(command=info_command)
     run = actions.add_parser("run", help="run an OM file once on arrays from .npy files")
@@ -50,7 +50,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     run.add_argument("--out", type=Path, required=True, metavar="DIR")
     run.add_argument("--device", type=int, default=0, metavar="N")
-    run.add_argument("--json", action="store_true", help="print one JSON object")
+    run.add_json()
     run.add_argument(
         "--source",
         type=Path,
@@ -66,7 +66,7 @@ def convert_command(options: argparse.Namespace) -> int:
 
     lines: list[tuple[bool, str]] = []
     words = [word for word in options.words if word != "--json"]
-    options.json = len(words) < len(options.words)
+    options.json = options.json or len(words) < len(options.words)
     with waiting(f"converting {words[0]}" if words else "converting"):
         code = _ctl.compile_model(words, lambda is_error, line: lines.append((is_error, line)))
     if options.json and code == 0:
@@ -75,9 +75,7 @@ def convert_command(options: argparse.Namespace) -> int:
     for is_error, line in lines[: len(lines) - bool(code)]:
         print(f"ascendrt: {line}" if is_error else line, file=sys.stderr if is_error else None)
     if code == _WRONG_USAGE:
-        print(f"usage: ascendrt om convert NET.onnx -o NET.om [OPTION=VALUE ...]\n{lines[-1][1]}",
-              file=sys.stderr)  # fmt: skip
-        return code
+        raise WrongUsage(lines[-1][1])
     if code:
         raise CommandError(lines[-1][1])
     return 0
@@ -125,7 +123,7 @@ def describe(path: Path) -> dict[str, object]:
     from ascendrt.errors import ModelError
     from ascendrt.model import Description, required_memory
 
-    _require_file(path)
+    require_file(path)
     init()
     work = weights = 0
     no_sizes = ""
@@ -154,11 +152,11 @@ def _write_picture(target: Path, graphs: list[dict[str, Any]]) -> None:
     from ascendrt.cli.om_graph import draw
 
     if target.suffix != ".svg":
-        raise CommandError(f"--graph {target}: pictures are written as .svg")
+        raise WrongUsage(f"--graph {target}: pictures are written as .svg")
     try:
         target.write_text(draw(graphs[0]), encoding="utf-8")
     except OSError as error:
-        raise CommandError(f"--graph {target} cannot be written: {error.strerror}") from error
+        raise cannot_write(target, error, "--graph") from error
 
 
 def run_command(options: argparse.Namespace) -> int:
@@ -168,9 +166,9 @@ def run_command(options: argparse.Namespace) -> int:
     from ascendrt.device import Device
     from ascendrt.model import Model
 
-    _require_file(options.om)
+    require_file(options.om)
     if options.source is not None:
-        _require_file(options.source)
+        require_file(options.source)
         os.environ["ASCENDRT_OM_SOURCE"] = str(options.source)  # read when the model is loaded
     if options.out.exists() and not options.out.is_dir():
         raise CommandError(f"--out {options.out} is a file; give a folder")
@@ -194,19 +192,19 @@ def run_command(options: argparse.Namespace) -> int:
 def input_files(words: list[str], model: Model) -> list[Path]:
     """Match --input words with the inputs of the model, in its order.
 
-    Raises: CommandError that lists the model's inputs.
+    Raises: WrongUsage that lists the model's inputs.
     """
     names = [spec.name for spec in model.inputs]
     wanted = ", ".join(f"{spec.name} {spec.dtype} {list(spec.shape)}" for spec in model.inputs)
     named = {name: word[len(name) + 1 :] for word in words for name in names
              if word.startswith(f"{name}=")}  # fmt: skip
     if len(words) != len(names):
-        raise CommandError(
+        raise WrongUsage(
             f"the model has {len(names)} input(s): {wanted}; give --input once for each"
         )
     unknown = any("=" in word and not Path(word).exists() for word in words)
     if len(named) != len(names) and (named or unknown):
-        raise CommandError(f"name every input or none; the inputs are {wanted}")
+        raise WrongUsage(f"name every input or none; the inputs are {wanted}")
     return [Path(named[name]) for name in names] if named else [Path(word) for word in words]
 
 
@@ -218,7 +216,7 @@ def output_name(index: int, spec: TensorSpec) -> str:
 def _read_array(path: Path) -> np.ndarray[Any, Any]:
     import numpy as np
 
-    _require_file(path)
+    require_file(path)
     try:
         array = np.load(path, allow_pickle=False)
     except (ValueError, EOFError) as error:
@@ -228,14 +226,6 @@ def _read_array(path: Path) -> np.ndarray[Any, Any]:
     if not isinstance(array, np.ndarray):
         raise CommandError(f"{path} holds several arrays (.npz); give one .npy file per input")
     return array
-
-
-def _require_file(path: Path) -> None:
-    if not path.is_file():
-        kind = "does not exist"
-        if path.exists():
-            kind = "is a folder, not a file" if path.is_dir() else "is no regular file"
-        raise CommandError(f"{path} {kind}")
 
 
 def _rows(value: object) -> list[dict[str, Any]]:

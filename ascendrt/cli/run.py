@@ -12,6 +12,7 @@ import sys
 from collections.abc import Mapping
 
 from ascendrt._backend import package_bin_dir, package_lib_dir
+from ascendrt.cli.parsing import Parser, WrongUsage
 
 _VARIABLES = {
     "devices": "ASCENDRT_DEVICES",
@@ -24,7 +25,7 @@ _VARIABLES = {
 }
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure(parser: Parser) -> None:
     """Declare the options."""
     parser.usage = "ascendrt run [options] -- CMD [ARG ...]"
     parser.add_argument("--devices", metavar="N", help="number of devices (default 1)")
@@ -47,14 +48,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--trace", metavar="FILE", help="modelled time: write a trace for Perfetto")
     parser.add_argument("cmd", nargs=argparse.REMAINDER, metavar="-- CMD [ARG ...]")
-    parser.set_defaults(command=command, parser=parser)
+    parser.set_defaults(command=command)
 
 
 def command(options: argparse.Namespace) -> int:
     """Run the command; returns only when it could not be started."""
     words = options.cmd[1:] if options.cmd[:1] == ["--"] else options.cmd
     if not words:
-        options.parser.error("say what to run: ascendrt run -- ./program arguments")
+        raise WrongUsage("say what to run: ascendrt run -- ./program arguments")
+    if options.json:
+        raise WrongUsage("run prints nothing of its own: a --json for the program goes behind `--`")
     environ = environment(os.environ, vars(options))
     program = shutil.which(words[0], path=environ.get("PATH"))
     if program is not None:

@@ -14,7 +14,7 @@ import shutil
 from pathlib import Path
 
 from ascendrt._backend import package_include_dir, package_lib_dir
-from ascendrt.cli import CommandError
+from ascendrt.cli.parsing import CommandError, Parser
 
 _STAMP = ".ascendrt-sdk"
 
@@ -37,10 +37,10 @@ _SETENV_BASH = """\
 """
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure(parser: Parser) -> None:
     """Declare the options."""
     parser.add_argument("directory", type=Path, metavar="DIR", help="new or earlier sdk folder")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_json()
     parser.set_defaults(command=command)
 
 

@@ -13,18 +13,18 @@ from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import escape
 
-from ascendrt import _backend
+from ascendrt import _backend, _ctl
+from ascendrt.cli.parsing import CommandError, Parser, WrongUsage, cannot_write, require_file
 from ascendrt.device import device_count, soc_name
-from ascendrt.errors import AscendrtError
 
 _GIB = 1 << 30
 _COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377")
 _IDLE = "#dddddd"
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
+def configure(parser: Parser) -> None:
     """Declare the options."""
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_json()
     parser.add_argument("--memory", action="store_true", help="draw who holds the memory")
     parser.add_argument(
         "-o", "--output", type=Path, help="picture to write, .svg or .png (with --memory)"
@@ -35,19 +35,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--reset", action="store_true", help="make the ledger of the emulated machine new"
     )
+    parser.add_argument(
+        "--clean",
+        action="store_true",
+        help="remove the ledgers that no process uses, of any version",
+    )
     parser.set_defaults(command=command)
 
 
 def command(options: argparse.Namespace) -> int:
     """Do what was asked."""
-    if options.reset:
-        from ascendrt import _ctl
-
-        text = _ctl.reset_ledger(os.environ.get("ASCENDRT_MACHINE") or "default")
-        print(json.dumps({"reset": text}) if options.json else text)
-        return 0
-    if options.output is not None and not (options.memory or options.snapshot):
-        raise AscendrtError("--output needs --memory or --snapshot: there is no other picture")
+    if options.reset or options.clean:
+        return _tidy(options)
+    _check_words(options)
     facts = collect()
     rows = _block_rows(options.snapshot) if options.snapshot else _holder_rows(facts)
     if options.output is not None:
@@ -60,13 +60,45 @@ def command(options: argparse.Namespace) -> int:
     return 0
 
 
+def _check_words(options: argparse.Namespace) -> None:
+    if options.output is None:
+        if options.snapshot is not None:
+            raise WrongUsage("--snapshot needs -o PICTURE: it is drawn, not printed")
+        return
+    if not (options.memory or options.snapshot):
+        raise WrongUsage("--output needs --memory or --snapshot: there is no other picture")
+    if options.output.suffix not in _PICTURES:
+        raise WrongUsage(f"{options.output} is neither .svg nor .png")
+
+
+def _tidy(options: argparse.Namespace) -> int:
+    """--reset and --clean; neither opens a device."""
+    told: dict[str, Any] = {}
+    if options.reset:
+        told["reset"] = _ctl.reset_ledger(os.environ.get("ASCENDRT_MACHINE") or "default")
+    if options.clean:
+        told["removed"] = _ctl.clean_ledgers()
+    if options.json:
+        print(json.dumps(told, indent=1))
+        return 0
+    removed = [f"removed {path}" for path in told.get("removed", ())]
+    if options.clean and not removed:
+        removed = ["no unused ledger lies there"]
+    print(*filter(None, (told.get("reset"), *removed)), sep="\n")
+    return 0
+
+
 def collect() -> dict[str, Any]:
     """Return the devices of the machine and who holds how much of each."""
     backend = _backend.load()
     told = backend.machine()
     if told is None:
-        raise AscendrtError("real cards are shown by the vendor's npu-smi")
-    return {"backend": backend.kind, "soc": soc_name(), "visible": device_count(), **told}
+        raise CommandError("real cards are shown by the vendor's npu-smi")
+    ledgers = _ctl.ledgers()
+    for row in ledgers["files"]:
+        row["other_version"] = row["version"] != ledgers["version"]
+    facts = {"backend": backend.kind, "soc": soc_name(), "visible": device_count(), **told}
+    return facts | {"ledgers": ledgers["files"]}
 
 
 def _lines(facts: dict[str, Any]) -> list[str]:
@@ -81,6 +113,10 @@ def _lines(facts: dict[str, Any]) -> list[str]:
             f"  process {row['process']:>8}  {_held(row) / _GIB:8.3f} GiB reserved  {_name(row)}"
             for row in device["processes"]
         ] or ["  no process holds memory"]
+    for row in facts["ledgers"]:
+        if row["other_version"]:
+            advice = "in use" if row["in_use"] else "`ascendrt smi --clean` removes it"
+            lines.append(f"ledger of another version: {row['file']} ({advice})")
     return lines
 
 
@@ -113,6 +149,7 @@ def _holder_rows(facts: dict[str, Any]) -> list[Row]:
 
 def _block_rows(path: Path) -> list[Row]:
     """Rows of a snapshot: its blocks, largest first, and what is kept ready."""
+    require_file(path, "--snapshot")
     try:
         devices = json.loads(path.read_text(encoding="utf-8"))["devices"]
         return [
@@ -124,16 +161,18 @@ def _block_rows(path: Path) -> list[Row]:
             for device in devices
         ]
     except (ValueError, KeyError, TypeError) as error:
-        raise AscendrtError(f"{path} is no memory_snapshot() kept as JSON: {error!r}") from error
+        raise CommandError(f"{path} is no memory_snapshot() kept as JSON: {error!r}") from error
 
 
 def _draw(rows: list[Row], path: Path) -> None:
-    if path.suffix == ".svg":
-        path.write_text(svg(rows), encoding="utf-8")
-    elif path.suffix == ".png":
-        _draw_png(rows, path)
-    else:
-        raise AscendrtError(f"{path} is neither .svg nor .png")
+    try:
+        _PICTURES[path.suffix](rows, path)
+    except OSError as error:
+        raise cannot_write(path, error) from error
+
+
+def _draw_svg(rows: list[Row], path: Path) -> None:
+    path.write_text(svg(rows), encoding="utf-8")
 
 
 def svg(rows: list[Row]) -> str:
@@ -168,7 +207,7 @@ def _draw_png(rows: list[Row], path: Path) -> None:
     try:
         figure_type = import_module("matplotlib.figure").Figure
     except ImportError as error:
-        raise AscendrtError(
+        raise CommandError(
             "a PNG needs matplotlib (pip install matplotlib); SVG needs nothing"
         ) from error
     figure = figure_type(figsize=(10, 1 + len(rows) / 2))
@@ -182,3 +221,6 @@ def _draw_png(rows: list[Row], path: Path) -> None:
             start += size / _GIB
     axes.set_xlabel("GiB")
     figure.savefig(path)
+
+
+_PICTURES = {".svg": _draw_svg, ".png": _draw_png}

@@ -11,10 +11,11 @@
 namespace ascendrt::abi {
 namespace {
 
-enum Question : int32_t { kStatistics, kSnapshot, kMachine };
+enum Question : int32_t { kStatistics, kSnapshot, kMachine, kLedgers };
 
 std::string told(int32_t question) {
-  core::runtime();  // configures the memory layer
+  if (question == kLedgers) return memory::ledgers_json();  // of all machines: needs none
+  core::runtime();                                          // configures the memory layer
   switch (question) {
     case kStatistics:
       return memory::snapshot_json(false);
@@ -30,7 +31,8 @@ std::string told(int32_t question) {
 }  // namespace
 }  // namespace ascendrt::abi
 
-// Gives the text to `take` as JSON: 0 statistics, 1 with all live blocks, 2 the emulated machine.
+// Gives the text to `take` as JSON: 0 statistics, 1 with all live blocks, 2 the emulated machine,
+// 3 the ledger files of this user.
 // Returns 0, or a code and then the reason in place of the text.
 ART_CTL int32_t art_ctl_memory(int32_t question, void (*take)(const char* text, void* to),
                                void* to) {
@@ -51,6 +53,12 @@ ART_CTL int32_t art_ctl_memory_figures(int32_t device, int64_t* out, size_t coun
 ART_CTL int32_t art_ctl_ledger_reset(const char* machine, char* message, size_t size) {
   return ascendrt::abi::answer(message, size,
                                [&] { return ascendrt::memory::reset_ledger(machine); });
+}
+
+// Removes the ledger files of this user that no process uses; tells `take` which, as JSON.
+ART_CTL int32_t art_ctl_ledgers_clean(void (*take)(const char* text, void* to), void* to) {
+  const auto pass = [&](const std::string& text) { take(text.c_str(), to); };
+  return ascendrt::abi::answer_with(pass, ascendrt::memory::clean_ledgers_json);
 }
 
 // Lets passes of a fault site fail, see probe/faults.hpp; returns how often the site planned before

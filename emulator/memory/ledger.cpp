@@ -26,7 +26,7 @@ namespace ascendrt::memory {
 namespace {
 
 constexpr uint64_t kMagic = 0x5245474445545241;  // "ARTEDGER"
-constexpr uint32_t kVersion = 3;
+constexpr int kOpenRounds = 100;
 constexpr int kAnswerRounds = 5;  // of 10 ms each
 constexpr long kAnswerRoundNs = 10'000'000;
 constexpr long kQuestionNs = 500'000'000;
@@ -75,22 +75,26 @@ constexpr const char* kAdvice =
 }  // namespace
 
 // As each file of this version begins.
-const Ledger::Header Ledger::kHeader{kMagic, kVersion, sizeof(Sheet), kLedgerDevices,
+const Ledger::Header Ledger::kHeader{kMagic, kLedgerVersion, sizeof(Sheet), kLedgerDevices,
                                      kLedgerProcesses};
 
 size_t Ledger::place_at(uint32_t place) { return offsetof(Sheet, places) + place * sizeof(Place); }
 
 Ledger::Ledger(const std::string& machine) : machine_(machine) {
-  const LedgerFile opened = open_ledger_file(machine);
-  file_ = opened.file;
-  path_ = opened.path;
-  try {
-    prepare();
-  } catch (...) {
-    if (words_ != nullptr) munmap(words_, sizeof(Sheet));
+  for (int rounds = 0; rounds < kOpenRounds; ++rounds) {
+    const LedgerFile opened = open_ledger_file(machine);
+    file_ = opened.file;
+    path_ = opened.path;
+    try {
+      if (prepare()) return;
+    } catch (...) {
+      if (words_ != nullptr) munmap(words_, sizeof(Sheet));
+      close(file_);
+      throw;
+    }
     close(file_);
-    throw;
   }
+  refuse(where() + " is removed again and again by another process");
 }
 
 std::string Ledger::reset(const std::string& machine) {
@@ -119,9 +123,11 @@ std::string Ledger::reset(const std::string& machine) {
   return name + " is new";
 }
 
-void Ledger::prepare() {
+// False when the file was removed between its opening and its locking.
+bool Ledger::prepare() {
   check_owner();
   const FileLock lock(file_);
+  if (is_removed({file_, path_})) return false;
   struct stat status{};
   fstat(file_, &status);
   const bool fresh = status.st_size == 0;
@@ -139,6 +145,7 @@ void Ledger::prepare() {
   if (fresh) write(0, kHeader);
   check_sheet();
   take_place();
+  return true;
 }
 
 Ledger::~Ledger() {
@@ -171,7 +178,7 @@ void Ledger::check_sheet() {
   const char* fault = nullptr;
   if (header.magic != kMagic)
     fault = "does not begin as a ledger does";
-  else if (header.version != kVersion)
+  else if (header.version != kLedgerVersion)
     fault = "is of another version";
   else if (std::memcmp(&header, &kHeader, sizeof header) != 0)
     fault = "has another layout";

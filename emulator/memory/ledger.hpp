@@ -34,7 +34,8 @@ inline constexpr size_t kIdKinds = 3;
 // byte 0; a process keeps a lock on its own byte as long as it lives. The kernel drops both when a
 // process dies, however it dies, in any pid namespace: that is how the share of a killed process is
 // recognised and swept.
-//   default, NAME   /dev/shm/ascendrt-<uid>-<name>, mode 0600
+//   default, NAME   /dev/shm/ascendrt<version>-<uid>-<name>, mode 0600: another version of the
+//                   program has another file, and other devices
 //   private         a memory file of the first process of the tree; descendants find it among the
 //                   open files of their ancestors
 // Note [Asking others]
@@ -136,7 +137,7 @@ class Ledger {
     return kind == Pages::kNormal ? Parts{bytes, 0} : Parts{0, bytes};
   }
 
-  void prepare();
+  bool prepare();
   void check_owner() const;
   void check_sheet();
   void take_place();

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "base/json.hpp"
+#include "memory/ledger_file.hpp"
 #include "memory/machine.hpp"
 #include "memory/owners.hpp"
 #include "memory/text.hpp"
@@ -145,6 +146,30 @@ std::string machine_json() {
   }
   Json out('{');
   return out.put("machine", base::quoted(all.setup().name)).put("devices", devices.close()).close();
+}
+
+std::string ledgers_json() {
+  Json files('[');
+  for (const LedgerEntry& entry : ledger_files()) {
+    Json row('{');
+    files.add(row.put("file", base::quoted(entry.path))
+                  .put("machine", base::quoted(entry.machine))
+                  .put("version", int64_t{entry.version})
+                  .put("in_use", entry.in_use ? "true" : "false")
+                  .close());
+  }
+  Json out('{');
+  return out.put("version", int64_t{kLedgerVersion})
+      .put("prefix", base::quoted(ledger_prefix()))
+      .put("files", files.close())
+      .close();
+}
+
+std::string clean_ledgers_json() {
+  Json removed('[');
+  for (const std::string& path : remove_unused_ledgers()) removed.add(base::quoted(path));
+  Json out('{');
+  return out.put("removed", removed.close()).close();
 }
 
 std::string reset_ledger(const std::string& machine) { return Ledger::reset(machine); }

@@ -24,9 +24,13 @@ struct Refusal {
   std::string text;
   bool usage;  // the words themselves are wrong
 };
+// A value that no run takes, a word that is no option, an option that is missing.
+constexpr const char* kUsageCodes[] = {"E10001", "E10003", "E10004", "E10007"};
 
 [[noreturn]] void refuse(const std::string& text) {
-  throw Refusal{text, text.starts_with("E10003") || text.starts_with("E10004")};
+  const bool usage = std::any_of(std::begin(kUsageCodes), std::end(kUsageCodes),
+                                 [&](const char* code) { return text.starts_with(code); });
+  throw Refusal{text, usage};
 }
 
 // The option with this name, or the one whose name begins so. Dashes inside stand for underscores.

@@ -9,9 +9,10 @@ import sys
 import textwrap
 import uuid
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
+
+from ascendrt import _ctl
 
 TIMEOUT_S = 120
 
@@ -67,7 +68,7 @@ def machine() -> Iterator[str]:
     """A named machine of this test alone."""
     name = f"test-{uuid.uuid4().hex[:12]}"
     yield name
-    Path(f"/dev/shm/ascendrt-{os.geteuid()}-{name}").unlink(missing_ok=True)
+    _ctl.ledger_file(name).unlink(missing_ok=True)
 
 
 @pytest.mark.parametrize("tracer", ["", "faulthandler.enable()"])
@@ -230,7 +231,7 @@ def test_processes_share_a_device_and_a_killed_one_gives_back(machine: str) -> N
 
 
 def test_a_ledger_that_is_none_is_refused(machine: str) -> None:
-    path = Path(f"/dev/shm/ascendrt-{os.geteuid()}-{machine}")
+    path = _ctl.ledger_file(machine)
     path.write_bytes(b"something else")
     path.chmod(0o600)
     code, _, errors = run("", ASCENDRT_MACHINE=machine)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 from aclchild import Child, ok
 from acleffects import Recorder, shows
 from devicebytes import DEVICE_TO_HOST, HOST_TO_DEVICE, HOST_TO_HOST, read, write
+
+from ascendrt import _ctl
 
 HUGE_FIRST = 0
 INNER = 6  # within one device
@@ -207,7 +208,7 @@ def two_processes(child: Child, name: str, **parts: str) -> list[Any]:
     try:
         found: list[Any] = child(body, ASCENDRT_MACHINE=machine)
     finally:
-        Path(f"/dev/shm/ascendrt-{os.geteuid()}-{machine}").unlink(missing_ok=True)
+        _ctl.ledger_file(machine).unlink(missing_ok=True)
     return found
 
 

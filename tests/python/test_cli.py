@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from command import ascendrt, environment, run
 
-from ascendrt import _backend
+from ascendrt import _backend, _ctl
 
 
 def refused(done: subprocess.CompletedProcess[str], *parts: str, code: int = 1) -> None:
@@ -70,6 +70,26 @@ def test_coverage_counts_what_the_table_lists() -> None:
     assert printed[-1].startswith("the Python module acl: 415 calls")
     assert ascendrt("coverage", "acl.rt.malloc").stdout.startswith("aclrtMalloc ")
     assert ascendrt("coverage", "himpi.sys_init").stdout.split() == ["acl.himpi.sys_init", "absent"]
+
+
+def test_coverage_of_a_name_as_json() -> None:
+    told = json.loads(ascendrt("coverage", "acl.rt.malloc", "--json").stdout)
+    assert {row["name"] for row in told["functions"]} >= {"aclrtMalloc", "aclrtMallocHost"}
+    assert all("malloc" in row["name"].lower() for row in told["functions"])
+    told = json.loads(ascendrt("coverage", "himpi.sys_init", "--json").stdout)
+    assert (told["functions"], told["python_absent"]) == ([], ["himpi.sys_init"])
+
+
+def test_info_of_a_machine_that_does_not_open() -> None:
+    path = _ctl.ledger_file(f"broken-{os.getpid()}")
+    path.write_text("no ledger")
+    path.chmod(0o600)
+    try:
+        done = ascendrt("info", ASCENDRT_MACHINE=f"broken-{os.getpid()}")
+    finally:
+        path.unlink()
+    assert done.returncode == 1
+    assert "507033" in done.stdout and "ascendrt smi --reset" in done.stdout
 
 
 def test_a_reader_that_stops_early_is_no_error() -> None:

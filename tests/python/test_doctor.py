@@ -197,13 +197,13 @@ def test_bench_for_people_and_its_list() -> None:
 
 
 def test_bench_refuses() -> None:
-    for words, text in (
-        (("hand",), "did you mean handoff?"),
-        (("--rounds", "0"), "at least 1"),
-        (("--model", "absent.om"), "absent.om does not exist"),
+    for words, text, code in (
+        (("hand",), "did you mean handoff?", 2),
+        (("--rounds", "0"), "at least 1", 2),
+        (("--model", "absent.om"), "absent.om does not exist", 1),
     ):
         done = ascendrt("bench", *words)
-        assert done.returncode == 1 and text in done.stderr, done.stderr
+        assert done.returncode == code and text in done.stderr, done.stderr
 
 
 def on_a_terminal(*words: object) -> tuple[int, str]:
@@ -284,7 +284,7 @@ def test_all_that_prints_facts_prints_json(tmp_path: Path, digits_om: Path) -> N
     done = ascendrt("om", "convert", DIGITS, "-o", tmp_path / "x.om", "--json")
     assert json.loads(done.stdout)["notes"][-1].startswith("wrote ")
     done = ascendrt("om", "convert", DIGITS, "-o", tmp_path / "x.om", "--soc_version=no", "--json")
-    assert done.returncode == 1 and "error" in json.loads(done.stdout)
+    assert done.returncode == 2 and "error" in json.loads(done.stdout)
     import numpy as np
 
     np.save(tmp_path / "in.npy", np.zeros((1, 1, 8, 8), np.float32))

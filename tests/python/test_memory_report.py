@@ -16,6 +16,8 @@ from xml.etree import ElementTree
 import pytest
 from command import TIMEOUT_S, ascendrt, environment, run
 
+from ascendrt import _ctl
+
 MIB = 1 << 20
 
 
@@ -24,7 +26,7 @@ def machine() -> Iterator[str]:
     """A named machine of this test alone: what it holds is known to the byte."""
     name = f"test-{uuid.uuid4().hex[:12]}"
     yield name
-    Path(f"/dev/shm/ascendrt-{os.geteuid()}-{name}").unlink(missing_ok=True)
+    _ctl.ledger_file(name).unlink(missing_ok=True)
 
 
 def python(code: str, **settings: str) -> str:
@@ -268,7 +270,7 @@ def test_smi_names_processes(machine: str, holder: subprocess.Popen[str], tmp_pa
     titles = [element.text for element in root.iter() if element.tag.endswith("title")]
     assert any(title is not None and str(holder.pid) in title for title in titles)
     wrong = ascendrt("smi", "--memory", "-o", tmp_path / "mem.gif", **settings)
-    assert wrong.returncode == 1 and ".svg" in wrong.stderr
+    assert wrong.returncode == 2 and ".svg" in wrong.stderr
 
 
 def test_smi_draws_a_snapshot(tmp_path: Path) -> None:
@@ -282,7 +284,7 @@ def test_smi_draws_a_snapshot(tmp_path: Path) -> None:
 
 
 def test_smi_resets_a_damaged_ledger(machine: str) -> None:
-    path = Path(f"/dev/shm/ascendrt-{os.geteuid()}-{machine}")
+    path = _ctl.ledger_file(machine)
     path.write_bytes(b"something else")
     path.chmod(0o644)
     refused = ascendrt("info", ASCENDRT_MACHINE=machine)
@@ -290,6 +292,48 @@ def test_smi_resets_a_damaged_ledger(machine: str) -> None:
     done = ascendrt("smi", "--reset", ASCENDRT_MACHINE=machine)
     assert done.returncode == 0 and "is new" in done.stdout
     assert "open to other users" not in ascendrt("info", ASCENDRT_MACHINE=machine).stdout
+
+
+def test_ledgers_of_other_versions_are_not_met_but_told_and_cleaned(machine: str) -> None:
+    """What an older version left must not be in the way, and its file can be removed."""
+    older = Path(f"/dev/shm/ascendrt-{os.geteuid()}-{machine}")
+    older.write_bytes(b"of an older version")
+    try:
+        assert ascendrt("info", ASCENDRT_MACHINE=machine).returncode == 0
+        said = ascendrt("smi", ASCENDRT_MACHINE=machine).stdout
+        assert "ledger of another version" in said and "ascendrt smi --clean" in said
+        told = json.loads(ascendrt("smi", "--json", ASCENDRT_MACHINE=machine).stdout)
+        [row] = [each for each in told["ledgers"] if each["file"] == str(older)]
+        assert (row["machine"], row["version"], row["in_use"]) == (machine, 0, False)
+    finally:
+        older.unlink(missing_ok=True)
+
+
+CLEAN = """
+mount -t tmpfs none /dev/shm
+echo old > /dev/shm/ascendrt-0-default
+echo foreign > /dev/shm/ascendrt-12345-default
+"$0" -c 'import ascendrt, subprocess, sys
+with ascendrt.Device(0):
+    subprocess.run([sys.executable, "-m", "ascendrt", "smi", "--clean", "--json"], check=True)'
+ls /dev/shm
+"$0" -m ascendrt smi --clean
+"""
+
+
+def test_clean_removes_what_no_process_uses() -> None:
+    """In a /dev/shm of its own, as other tests run beside; the user is root in there."""
+    namespace = ("unshare", "--user", "--map-root-user", "--mount")
+    if run(*namespace, "true").returncode:
+        pytest.skip("no namespaces here: unshare --user --mount")
+    done = run(*namespace, "sh", "-ec", CLEAN, sys.executable, ASCENDRT_MACHINE="default")
+    assert done.returncode == 0, done.stderr
+    told, end = json.JSONDecoder().raw_decode(done.stdout)
+    assert told == {"removed": ["/dev/shm/ascendrt-0-default"]}
+    own = Path(_ctl.ledgers()["prefix"]).name.replace(f"-{os.geteuid()}-", "-0-") + "default"
+    assert done.stdout[end:].split("\n")[1:] == [
+        "ascendrt-12345-default", own, f"removed /dev/shm/{own}", "",
+    ]  # fmt: skip
 
 
 def test_smi_does_not_reset_under_a_process(machine: str, holder: subprocess.Popen[str]) -> None:
@@ -302,7 +346,7 @@ def test_a_ledger_cut_short_or_scribbled_over_crashes_nobody(machine: str) -> No
     code = f"""
 import os, random
 import ascendrt
-path = "/dev/shm/ascendrt-{os.geteuid()}-{machine}"
+path = "{_ctl.ledger_file(machine)}"
 noise = random.Random(1)
 with ascendrt.Device(0) as device:
     for step in range(60):

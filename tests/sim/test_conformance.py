@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from ascendrt import _ctl
+
 TESTS = Path(__file__).resolve().parents[1]
 FILES = ("04_stream", "05_event", "06_memcpy", "07_callback", "10_capture", "10_notify")
 # Under 1, records of notifies run late.
@@ -37,6 +39,6 @@ def test_conformance_on_the_modelled_clock(name: str, seed: str) -> None:
             check=False, cwd=TESTS.parent,
         )  # fmt: skip
     finally:
-        Path(f"/dev/shm/ascendrt-{os.geteuid()}-{machine}").unlink(missing_ok=True)
+        _ctl.ledger_file(machine).unlink(missing_ok=True)
     assert done.returncode == 0, f"ASCENDRT_SCHED_SEED={seed}\n{done.stdout[-4000:]}"
     assert " passed" in done.stdout

@@ -5,12 +5,14 @@
 
 #include <array>
 #include <memory>
+#include <optional>
 #include <random>
 #include <string_view>
 #include <vector>
 
 #include "clock/clock.hpp"
 #include "memory/ledger.hpp"
+#include "memory/ledger_file.hpp"
 #include "process.hpp"
 #include "test.hpp"
 
@@ -18,6 +20,8 @@ namespace {
 
 using ascendrt::base::Error;
 using ascendrt::memory::Ledger;
+using ascendrt::memory::ledger_files;
+using ascendrt::memory::LedgerEntry;
 using ascendrt::memory::Pages;
 using ascendrt::test::Worker;
 
@@ -27,21 +31,29 @@ constexpr int kRefused = 507899;
 struct Machine {
   explicit Machine(const char* purpose)
       : name(std::string("test-") + purpose + "-" + std::to_string(getpid())),
-        file("/ascendrt-" + std::to_string(geteuid()) + "-" + name) {}
-  ~Machine() { shm_unlink(file.c_str()); }
+        file("/ascendrt" + std::to_string(ascendrt::memory::kLedgerVersion) + suffix()),
+        older("/ascendrt" + suffix()) {}
+  ~Machine() {
+    shm_unlink(file.c_str());
+    shm_unlink(older.c_str());
+  }
   Machine(const Machine&) = delete;
   Machine& operator=(const Machine&) = delete;
 
   // The file as somebody else might have left it.
-  void write(const std::string& content, mode_t mode) const {
+  void write(const std::string& content, mode_t mode) const { write(file, content, mode); }
+  static void write(const std::string& file, const std::string& content, mode_t mode) {
     const int made = shm_open(file.c_str(), O_RDWR | O_CREAT, 0600);
     CHECK_EQ(::write(made, content.data(), content.size()), static_cast<ssize_t>(content.size()));
     fchmod(made, mode);
     close(made);
   }
 
+  std::string suffix() const { return "-" + std::to_string(geteuid()) + "-" + name; }
+
   const std::string name;
   const std::string file;
+  const std::string older;  // as versions named it that had no number in the name
 };
 
 std::string refusal(const std::string& machine) {
@@ -315,6 +327,44 @@ TEST(memory_ledger_is_made_new_only_when_nobody_uses_it) {
   const Ledger user(machine.name);
   CHECK_THROWS_CODE(Ledger::reset(machine.name), kRefused);
   CHECK_THROWS_CODE(Ledger::reset("private"), kRefused);
+}
+
+std::optional<LedgerEntry> entry_of(const std::string& file) {
+  for (const LedgerEntry& entry : ledger_files()) {
+    if (entry.path == "/dev/shm" + file) return entry;
+  }
+  return std::nullopt;
+}
+
+TEST(memory_ledger_of_another_version_is_not_met) {
+  const Machine machine("versions");
+  Machine::write(machine.older, "the ledger of an older version", 0600);
+  CHECK_EQ(refusal(machine.name), std::string("accepted"));
+  CHECK_EQ(entry_of(machine.older)->version, 0U);
+  CHECK_EQ(entry_of(machine.file)->version, ascendrt::memory::kLedgerVersion);
+  CHECK_EQ(entry_of(machine.older)->machine, machine.name);
+}
+
+// The other files of the user are left alone while processes use them; that holds for this one.
+TEST(memory_ledger_unused_files_are_found) {
+  const Machine machine("unused");
+  {
+    const Ledger user(machine.name);
+    CHECK(entry_of(machine.file)->in_use);
+  }
+  CHECK(!entry_of(machine.file)->in_use);
+  const int file = shm_open(machine.file.c_str(), O_RDWR, 0);
+  const ascendrt::memory::LedgerFile opened{file, "/dev/shm" + machine.file};
+  CHECK(!ascendrt::memory::is_removed(opened));
+  shm_unlink(machine.file.c_str());
+  CHECK(ascendrt::memory::is_removed(opened));
+  close(file);
+  CHECK(!entry_of(machine.file));
+  for (const char* stranger : {"/ascendrt-x-default", "/ascendrtx-0-default"}) {
+    Machine::write(stranger, "", 0600);
+    CHECK(!entry_of(stranger));
+    shm_unlink(stranger);
+  }
 }
 
 TEST(memory_ledger_machine_names) {
