@@ -31,6 +31,11 @@ std::string describe(const char* om) {
   const model::OmSource source = model::OmSource::from_file(om);
   source.check_header(model::Entry::kLoadFile);
   model::Model content = source.read_description();
+  try {
+    model::attach_weights(content, {model::weight_folder(source.path()), {}});
+  } catch (const base::Error& error) {  // described all the same
+    content.unresolved.push_back(error.text);
+  }
   model::make_plain(content, model::vendor_options(source.path()));
   return model::model_json(content);
 }

@@ -10,6 +10,7 @@
 #include "abi/model_exec.hpp"
 #include "core/stream.hpp"
 #include "gen/prototypes.h"
+#include "memory/memory.hpp"
 
 namespace ascendrt::abi {
 namespace {
@@ -23,6 +24,12 @@ struct LoadConfig : base::Object {
   size_t type = 0;
   std::string path;
   std::string weight_path;
+  struct Given {
+    std::string file;
+    void* address;
+    size_t size;
+  };
+  std::vector<Given> weights;  // contents of weight files in device memory
   const void* content = nullptr;
   size_t content_size = 0;
   model::ModelMemory memory;
@@ -139,6 +146,17 @@ void want(const LoadConfig& config, aclmdlConfigAttr attr, const char* name) {
                   ", which this kind of load needs (aclmdlSetConfigOpt)");
 }
 
+// The device reads such memory in every run; here it is read when the model is loaded, because
+// kernels pack their weights.
+model::WeightSources weight_sources(const LoadConfig& config) {
+  model::WeightSources sources{config.weight_path, {}};
+  for (const LoadConfig::Given& given : config.weights) {
+    const void* bytes = memory::view(given.address, given.size);
+    sources.given.push_back({given.file, {static_cast<const uint8_t*>(bytes), given.size}});
+  }
+  return sources;
+}
+
 // src: hicann/ge api/acl/acl_model/model/model.cpp aclmdlLoadWithConfig
 void load_with_config(const LoadConfig& config, uint32_t* id) {
   check_not_null(id, "modelId");
@@ -155,13 +173,20 @@ void load_with_config(const LoadConfig& config, uint32_t* id) {
   memory.priority = static_cast<uint32_t>(config.priority);
   if (from_file) {
     want(config, ACL_MDL_PATH_PTR, "ACL_MDL_PATH_PTR");
-    return load_model(model::OmSource::from_file(config.path), model::Entry::kLoadFile, memory, id);
+    if (config.given.contains(ACL_MDL_WEIGHT_PATH_PTR)) {
+      refuse_argument(
+          "argument handle has ACL_MDL_WEIGHT_PATH_PTR, which is for models in memory; a model in "
+          "a "
+          "file has its weights in the folder 'weight' beside it");
+    }
+    return load_model(model::OmSource::from_file(config.path), model::Entry::kLoadFile, memory, id,
+                      weight_sources(config));
   }
   want(config, ACL_MDL_MEM_ADDR_PTR, "ACL_MDL_MEM_ADDR_PTR");
   want(config, ACL_MDL_MEM_SIZET, "ACL_MDL_MEM_SIZET");
   check_positive(config.content_size, "ACL_MDL_MEM_SIZET");
   load_model(model::OmSource::from_memory(config.content, config.content_size),
-             model::Entry::kLoadMemory, memory, id);
+             model::Entry::kLoadMemory, memory, id, weight_sources(config));
 }
 
 void set_run_option(RunConfig& config, aclmdlExecConfigAttr attr, const void* value, size_t size) {
@@ -215,6 +240,22 @@ aclError art_emu_aclmdlSetConfigOpt(aclmdlConfigHandle* handle, aclmdlConfigAttr
 aclError art_emu_aclmdlLoadWithConfig(const aclmdlConfigHandle* handle, uint32_t* modelId) {
   return call<ApiId::aclmdlLoadWithConfig>(
       [&] { load_with_config(*live<LoadConfig>(handle, "handle"), modelId); });
+}
+
+aclError art_emu_aclmdlSetExternalWeightAddress(aclmdlConfigHandle* handle,
+                                                const char* weightFileName, void* devPtr,
+                                                size_t size) {
+  return call<ApiId::aclmdlSetExternalWeightAddress>([&] {
+    const auto config = live<LoadConfig>(handle, "handle");
+    check_not_null(weightFileName, "weightFileName");
+    check_not_null(devPtr, "devPtr");
+    check_positive(size, "size");
+    constexpr size_t kUnit = 32;
+    if (size % kUnit != 0) {
+      refuse_argument("argument size is " + std::to_string(size) + ", it must be a multiple of 32");
+    }
+    config->weights.push_back({weightFileName, devPtr, size});
+  });
 }
 
 aclmdlExecConfigHandle* art_emu_aclmdlCreateExecConfigHandle() {

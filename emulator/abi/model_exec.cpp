@@ -27,11 +27,13 @@ void refuse_model(base::Code code, const std::string& text) {
 }
 
 void load_model(const model::OmSource& source, model::Entry entry, const model::ModelMemory& memory,
-                uint32_t* id) {
+                uint32_t* id, model::WeightSources weights) {
   check_not_null(id, "modelId");
   source.check_header(entry);
   if (!source.is_dynamic()) check_initialised();
   model::Model content = source.read(core::runtime().soc().name);
+  if (!source.path().empty()) weights.folder = model::weight_folder(source.path());
+  model::attach_weights(content, weights);
   model::make_plain(content, model::vendor_options(source.path()));
   model::tell_plain(content);
   *id = model::registry().add(model::DeviceModel::load(std::move(content), memory));

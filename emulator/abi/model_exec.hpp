@@ -9,6 +9,7 @@
 #include "abi/model_objects.hpp"
 #include "model/loaded.hpp"
 #include "model/om_reader.hpp"
+#include "model/weight_files.hpp"
 
 namespace ascendrt::abi {
 
@@ -19,8 +20,10 @@ namespace ascendrt::abi {
 std::shared_ptr<model::LoadedModel> find_loaded(uint32_t id);
 
 // Steps in the order in which the real library finds faults; the type probe has passed.
+// `weights`: where those are that the model keeps in other files; of a model in a file the folder
+// beside it.
 void load_model(const model::OmSource& source, model::Entry entry, const model::ModelMemory& memory,
-                uint32_t* id);
+                uint32_t* id, model::WeightSources weights = {});
 
 // How long a blocking run waits, and where it runs; stream null: the model's own.
 struct RunOptions {

@@ -410,7 +410,7 @@ Model convert_fixed(const onnx::File& file, const ConvertOptions& options, Purpo
 }
 
 Model convert_onnx(std::span<const uint8_t> onnx_bytes, const ConvertOptions& options) {
-  onnx::File file = onnx::read(onnx_bytes);
+  onnx::File file = onnx::read(onnx_bytes, options.folder);
   try {
     check_names(file.graph, options);
     select_outputs(file.graph, options);

@@ -13,6 +13,7 @@
 #include "model/aipp.hpp"
 #include "model/model.hpp"
 #include "model/precision.hpp"
+#include "model/weight_files.hpp"
 
 namespace ascendrt::model {
 
@@ -47,8 +48,10 @@ struct ConvertOptions {
   std::vector<std::string> input_fp16_nodes;
   std::vector<AippConfig> aipp;
   PrecisionMode precision = PrecisionMode::kOrigin;
+  ExternalWeights external = ExternalWeights::kNone;
   bool fuses = true;         // operators are merged where that changes no result
   std::string command_line;  // recorded in the file
+  std::string folder;        // of the network: where files that it names are looked for
   std::vector<std::pair<std::string, std::string>> given;  // names and values, as they were set
 };
 

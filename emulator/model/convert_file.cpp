@@ -7,7 +7,9 @@
 #include "base/error.hpp"
 #include "model/convert.hpp"
 #include "model/om_container.hpp"
+#include "model/om_reader.hpp"
 #include "model/om_writer.hpp"
+#include "model/weight_files.hpp"
 
 namespace ascendrt::model {
 namespace {
@@ -34,8 +36,15 @@ Model convert_onnx_file(const std::string& origin, const std::string& target,
                         const ConvertOptions& options) {
   const Bytes bytes = read_file(origin);
   try {
-    Model model = convert_onnx(bytes, options);
-    if (!target.empty()) write_om(model, target);
+    ConvertOptions placed = options;
+    placed.folder = folder_of(origin);
+    Model model = convert_onnx(bytes, placed);
+    if (target.empty()) return model;
+    if (options.external != ExternalWeights::kNone) {
+      write_om_external(model, target, options.external);
+    } else {
+      write_om(model, target);
+    }
     return model;
   } catch (const base::Error& error) {
     if (error.code != kGeParamInvalid) throw;

@@ -209,11 +209,12 @@ void set_fp16_nodes(ConvertOptions& options, std::string_view text) {
   }
 }
 
-void set_external_weight(ConvertOptions&, std::string_view text) {
-  if (text != "0") {
+void set_external_weight(ConvertOptions& options, std::string_view text) {
+  if (text != "0" && text != "1" && text != "2") {
     bad_option("external_weight: '" + std::string(text) +
-               "' is not offered, the weights stay in the model file");
+               "' is none of 0 (in the model file), 1 (a file per weight), 2 (one file)");
   }
+  options.external = static_cast<ExternalWeights>(text[0] - '0');
 }
 
 void set_aipp(ConvertOptions& options, std::string_view text) {

@@ -210,7 +210,7 @@ std::string Encoder::add(const onnx::Graph& source, const std::string& name) {
 
 onnx::TensorData tensor_of(const std::string& name, const TensorDesc& desc,
                            std::span<const uint8_t> bytes) {
-  onnx::TensorData tensor{name, desc.dtype, desc.dims, Bytes(bytes.begin(), bytes.end())};
+  onnx::TensorData tensor{name, desc.dtype, desc.dims, Bytes(bytes.begin(), bytes.end()), {}};
   const auto size = byte_size(desc.dims, desc.dtype);
   if (!size || static_cast<uint64_t>(*size) != bytes.size()) {
     refuse("constant '" + name + "' holds " + std::to_string(bytes.size()) +
@@ -255,8 +255,11 @@ class Decoder {
   Decoder(const Model& model, std::span<const uint8_t> weights)
       : model_(model), weights_(weights) {}
 
-  onnx::Graph graph(const Graph& source, int depth) const {
+  onnx::Graph graph(const Graph& source, int depth) {
     if (depth > kDeepest) refuse("bodies are nested too deeply");
+    if (!used_.insert(source.name).second) {
+      refuse("graph '" + source.name + "' is the body of several ops");
+    }
     onnx::Graph made;
     made.name = source.name;
     for (const Op& op : source.ops) {
@@ -310,7 +313,7 @@ class Decoder {
     }
   }
 
-  onnx::Node node(const Op& op, int depth) const {
+  onnx::Node node(const Op& op, int depth) {
     onnx::Node made;
     made.name = op.name;
     made.op_type = op.type;
@@ -332,7 +335,7 @@ class Decoder {
       onnx::Attribute a;
       a.name = bodies[i];
       a.kind = onnx::Attribute::Kind::kGraph;
-      a.graph = std::make_shared<const onnx::Graph>(graph(*body, depth + 1));
+      a.graph = std::make_shared<onnx::Graph>(graph(*body, depth + 1));
       made.attributes.push_back(std::move(a));
     }
     return made;
@@ -340,6 +343,7 @@ class Decoder {
 
   const Model& model_;
   std::span<const uint8_t> weights_;
+  std::set<std::string, std::less<>> used_;
 };
 
 }  // namespace

@@ -236,7 +236,8 @@ void* given_block(const char* what, void* block, uint64_t size, uint64_t needed)
 void DeviceModel::place_weights(const Model& model, const ModelMemory& memory) {
   const auto bytes = model.plain != nullptr ? model.plain->weights.bytes : model.weights.bytes;
   weight_bytes_ = bytes.size();
-  weights_ = given_block("weight", memory.weights, memory.weight_bytes, model.weights.bytes.size());
+  weights_ = given_block("weight", memory.weights, memory.weight_bytes,
+                         model.weights.bytes.size() - model.external_bytes);
   if (weight_bytes_ == 0) return;
   if (weights_ == nullptr || memory.weight_bytes < weight_bytes_)
     weights_ = allocate(weight_bytes_);

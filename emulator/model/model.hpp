@@ -77,6 +77,7 @@ struct Model {
   std::vector<Graph> graphs;  // root first; the rest are found by name
   AttrMap attrs;
   Blob weights;
+  uint64_t external_bytes = 0;  // of the weights: what came from other files
   TaskInfo task_info;
   std::string soc_version;  // empty: not told
   std::vector<IoDesc> inputs;

@@ -211,6 +211,11 @@ Bytes read_model_file(const std::string& path, const char* what) {
   return File(path, what).read_all();
 }
 
+std::string folder_of(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  return slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
+}
+
 OmSource OmSource::from_file(const std::string& path) {
   auto data = std::make_shared<const Bytes>(read_model_file(path));
   OmSource source(*data, data, "model file '" + path + "'");

@@ -61,6 +61,9 @@ class OmSource {
 // All bytes of a regular file; 145002 with the reason when it cannot be read. `what` names it.
 Bytes read_model_file(const std::string& path, const char* what = "model file");
 
+// "." for a plain name.
+std::string folder_of(const std::string& path);
+
 // Whether a model built for `model_soc` may run on `device_soc`: the same name, or two members of
 // one short family (Ascend910B1 and Ascend910B3). Instruction sets agree inside a family; core
 // counts do not matter to an executor that plans per device.

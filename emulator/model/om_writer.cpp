@@ -1,21 +1,13 @@
 // Writing offline models. Owns: the file image and its atomic way onto the disk.
 #include "model/om_writer.hpp"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <atomic>
-#include <cerrno>
-#include <cstdlib>
-#include <cstring>
-#include <memory>
 #include <utility>
 
 #include "model/om_container.hpp"
 #include "model/om_inout.hpp"
 #include "model/om_proto.hpp"
+#include "model/output_file.hpp"
 
 namespace ascendrt::model {
 namespace {
@@ -66,69 +58,6 @@ void put_header(Image& image, const Model& model, uint64_t body_bytes) {
   image.zeros_until(kHeaderSize);
 }
 
-// Temporary file beside the target; gone unless it was renamed.
-class Replacement {
- public:
-  explicit Replacement(const std::string& target) : target_(place_of(target)) {
-    static std::atomic<uint32_t> serial{0};  // relaxed: only uniqueness matters
-    constexpr int kTries = 100;
-    for (int i = 0; i < kTries && fd_ < 0; ++i) {
-      temporary_ = target_ + ".tmp-" + std::to_string(::getpid()) + "-" +
-                   std::to_string(serial.fetch_add(1, std::memory_order_relaxed));
-      fd_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-      if (fd_ < 0 && errno != EEXIST) break;
-    }
-    if (fd_ < 0) fail("cannot be created");
-  }
-  Replacement(const Replacement&) = delete;
-  Replacement& operator=(const Replacement&) = delete;
-  ~Replacement() {
-    if (fd_ >= 0) ::close(fd_);
-    if (!renamed_) ::unlink(temporary_.c_str());
-  }
-
-  void write(std::span<const uint8_t> data) {
-    while (!data.empty()) {
-      const ssize_t done = ::write(fd_, data.data(), data.size());
-      if (done < 0 && errno == EINTR) continue;
-      if (done < 0) fail("cannot be written");
-      data = data.subspan(static_cast<size_t>(done));
-    }
-    if (::fsync(fd_) != 0) fail("cannot be brought to disk");
-  }
-  void rename() {
-    if (::rename(temporary_.c_str(), target_.c_str()) != 0) fail("cannot be put in place");
-    renamed_ = true;
-  }
-
- private:
-  // Behind links. Only regular files are replaced: renaming over a device or a pipe would end it.
-  static std::string place_of(const std::string& target) {
-    struct stat info = {};
-    if (::stat(target.c_str(), &info) != 0) return target;
-    if (!S_ISREG(info.st_mode)) {
-      fail_model(kAclWriteFile, "output '" + target +
-                                    "' exists and is no regular file; name a new file or one that "
-                                    "may be replaced");
-    }
-    const std::unique_ptr<char, decltype(&std::free)> real(::realpath(target.c_str(), nullptr),
-                                                           &std::free);
-    return real ? std::string(real.get()) : target;
-  }
-
-  [[noreturn]] void fail(const char* what) const {
-    const std::string reason = std::strerror(errno);
-    fail_model(kAclWriteFile, "output file '" + target_ + "' " + what + ": " + reason +
-                                  "; nothing was left behind, check the directory, its permissions "
-                                  "and the free space");
-  }
-
-  std::string target_;
-  std::string temporary_;
-  int fd_ = -1;
-  bool renamed_ = false;
-};
-
 }  // namespace
 
 Bytes serialize_om(const Model& model) {
@@ -162,7 +91,7 @@ Bytes serialize_om(const Model& model) {
 void write_om(Model& model, const std::string& path) {
   complete(model);
   const Bytes image = serialize_om(model);
-  Replacement file(path);
+  OutputFile file(path);
   file.write(image);
   file.rename();
 }

@@ -3,6 +3,7 @@
 #include "model/onnx_reader.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <cstring>
 #include <set>
 
@@ -100,17 +101,30 @@ bool read_typed(const wire::Reader& r, TypedData& typed) {
   }
 }
 
-[[noreturn]] void refuse_external(const TensorData& tensor) {
-  refuse("tensor '" + tensor.name +
-         "' keeps its data in another file; save the model with the data inside "
-         "(onnx.save_model with save_as_external_data=False)");
+// One StringStringEntryProto of external_data.
+void read_external_entry(wire::Reader r, const TensorData& tensor, ExternalData& external) {
+  std::string key;
+  std::string value;
+  while (r.next()) {
+    if (r.field() == 1) key = r.string();
+    if (r.field() == 2) value = r.string();
+  }
+  if (key == "location") external.location = value;
+  if (key != "offset" && key != "length") return;
+  int64_t number = 0;
+  const auto [stop, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+  if (error != std::errc() || stop != value.data() + value.size() || number < 0) {
+    refuse("tensor '" + tensor.name + "' has the " + key + " '" + value + "' in another file");
+  }
+  (key == "offset" ? external.offset : external.length) = number;
 }
 
 TensorData read_tensor(wire::Reader r) {
   TensorData tensor;
   TypedData typed;
   std::optional<std::span<const uint8_t>> raw;
-  bool external = false;
+  ExternalData external;
+  bool is_external = false;
   while (r.next()) {
     if (read_typed(r, typed)) continue;
     switch (r.field()) {
@@ -128,19 +142,21 @@ TensorData read_tensor(wire::Reader r) {
         r.charge(raw->size());
         break;
       case 13:
-        external = true;
+        read_external_entry(r.message("external_data"), tensor, external);
         break;
       case 14:
-        external = external || r.i64() == 1;
+        is_external = r.i64() == 1;
         break;
       default:
         break;
     }
   }
-  if (external) refuse_external(tensor);
+  if (is_external) {
+    tensor.external = std::move(external);
+    return tensor;
+  }
   tensor.bytes = raw ? Bytes(raw->begin(), raw->end()) : pack(tensor, typed);
-  if (tensor.dtype == kInt4 || tensor.dtype == kFp4E2m1) tensor.bytes = unpack_nibbles(tensor);
-  check_tensor(tensor);
+  finish_tensor(tensor);
   return tensor;
 }
 
@@ -159,8 +175,7 @@ Attribute::Kind read_attribute_value(const wire::Reader& r, Attribute& a) {
     case 5:
       return a.tensor = read_tensor(r.message("TensorProto")), Kind::kTensor;
     case 6:
-      return a.graph = std::make_shared<const Graph>(read_graph(r.message("GraphProto"))),
-             Kind::kGraph;
+      return a.graph = std::make_shared<Graph>(read_graph(r.message("GraphProto"))), Kind::kGraph;
     case 7:
       return r.floats(a.floats), Kind::kFloats;
     case 8:
@@ -382,7 +397,12 @@ int32_t dtype_from_onnx(int64_t type) {
   return type > 0 && type < count ? kTypes[type] : static_cast<int32_t>(kUndefined);
 }
 
-File read(std::span<const uint8_t> bytes) {
+void finish_tensor(TensorData& tensor) {
+  if (tensor.dtype == kInt4 || tensor.dtype == kFp4E2m1) tensor.bytes = unpack_nibbles(tensor);
+  check_tensor(tensor);
+}
+
+File read(std::span<const uint8_t> bytes, const std::string& folder) {
   File file;
   wire::Budget budget(bytes.size());
   try {
@@ -391,6 +411,7 @@ File read(std::span<const uint8_t> bytes) {
     refuse("the file is no well-formed ONNX model: " + malformed.text + " (at byte " +
            std::to_string(malformed.offset) + ")");
   }
+  read_external(file.graph, folder);
   return file;
 }
 

@@ -1,5 +1,5 @@
 // Reads ONNX files. Owns: the parts of ModelProto a converter needs, as plain data.
-// Must never: interpret operators, trust a number of the file, follow external data.
+// Must never: interpret operators, trust a number of the file, read outside its folder.
 #pragma once
 
 #include <cstdint>
@@ -15,11 +15,19 @@
 
 namespace ascendrt::model::onnx {
 
+// Where a tensor's bytes lie beside the file.
+struct ExternalData {
+  std::string location;  // relative to the folder of the file
+  int64_t offset = 0;
+  int64_t length = -1;  // -1: what shape and type need
+};
+
 struct TensorData {
   std::string name;
   int32_t dtype = kUndefined;  // acl number
   Dims dims;
-  Bytes bytes;  // little endian, exactly dims x element size
+  Bytes bytes;                           // little endian, exactly dims x element size
+  std::optional<ExternalData> external;  // only while the file is read
 };
 
 struct Graph;
@@ -42,7 +50,7 @@ struct Attribute {
   int64_t i = 0;
   std::string s;
   std::optional<TensorData> tensor;
-  std::shared_ptr<const Graph> graph;
+  std::shared_ptr<Graph> graph;
   std::vector<float> floats;
   std::vector<int64_t> ints;
   std::vector<std::string> strings;
@@ -89,9 +97,15 @@ struct File {
   Graph graph;
 };
 
-// Throws base::Error 145000: not a well-formed file, or one that uses external data, sparse
-// tensors or functions. Texts name the field and what to do.
-File read(std::span<const uint8_t> bytes);
+// Throws base::Error 145000: not a well-formed file, or one that uses sparse tensors or functions,
+// or data in other files that are not in `folder` (empty: there is none) or too short. Texts name
+// the field and what to do.
+File read(std::span<const uint8_t> bytes, const std::string& folder = "");
+
+// Brings in the tensors that lie in other files. Part of read().
+void read_external(Graph& graph, const std::string& folder);
+// Refuses a tensor whose bytes are not what its type and shape need; 4-bit elements are unpacked.
+void finish_tensor(TensorData& tensor);
 
 int32_t dtype_from_onnx(int64_t type);  // kUndefined when there is no counterpart
 

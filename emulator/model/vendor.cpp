@@ -88,7 +88,7 @@ void tell_inferred(const Model& model) {
 void use_source(Model& model, const std::string& path) {
   const Bytes bytes = read_model_file(path, "source");
   try {
-    model.plain = std::make_shared<Model>(plain_source(model, bytes));
+    model.plain = std::make_shared<Model>(plain_source(model, bytes, folder_of(path)));
   } catch (const base::Error& error) {
     fail_model(kGeParamInvalid, "source '" + path + "' of model '" + model.name +
                                     "': " + error.text +

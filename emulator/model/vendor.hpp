@@ -42,8 +42,9 @@ struct Plain {
 // From the graph of the file alone.
 Plain plain_graph(const Model& model, const VendorOptions& options);
 // From the ONNX file that the model was made from: its arithmetic behind the inputs and outputs of
-// the model. Raises 145000 with the differences when it does not fit.
-Model plain_source(const Model& model, std::span<const uint8_t> onnx_bytes);
+// the model. Raises 145000 with the differences when it does not fit. `folder`: where it lies.
+Model plain_source(const Model& model, std::span<const uint8_t> onnx_bytes,
+                   const std::string& folder = "");
 // The name of the source in the recorded command line; empty: none.
 std::string recorded_source(const Model& model);
 

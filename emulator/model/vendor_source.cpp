@@ -175,11 +175,13 @@ void Adapter::take_outputs() {
 
 }  // namespace
 
-Model plain_source(const Model& model, std::span<const uint8_t> onnx_bytes) {
+Model plain_source(const Model& model, std::span<const uint8_t> onnx_bytes,
+                   const std::string& folder) {
   if (model.is_dynamic() || model.gears.kind != GearKind::kNone) {
     differ("gears and dynamic shapes of compiled files are not computed");
   }
-  const ConvertOptions options = options_for(model, onnx::read(onnx_bytes));
+  ConvertOptions options = options_for(model, onnx::read(onnx_bytes, folder));
+  options.folder = folder;
   return Adapter(model, convert_onnx(onnx_bytes, options)).run();
 }
 
