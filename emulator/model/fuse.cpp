@@ -3,11 +3,12 @@
 #include "model/fuse.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <optional>
+#include <unordered_set>
 
+#include "model/conv_chain.hpp"
+#include "model/fuse_chain.hpp"
 #include "model/fuse_graph.hpp"
-#include "model/op_set_matmul.hpp"
 
 namespace ascendrt::model {
 namespace {
@@ -368,32 +369,25 @@ class ProductPattern {
     g_.replace(parts, product, std::move(op));
   }
 
-  struct Region {
-    std::vector<Index> parts;  // the product first
-    std::vector<std::string> beside;
-    std::vector<TensorDesc> beside_descs;
-    std::vector<std::string> types;
-    std::vector<int64_t> operands;
-    std::vector<float> params;
-    std::vector<ops::ChainStep> steps;
-  };
-
   // Adds readers of the region in order while they are element-wise; the longest region with one
   // result wins.
   void grow(Index product) {
     constexpr size_t kMostSteps = 16;
     Op start = g_.op(product);
-    Region region;
-    region.parts = {product};
-    Index bias = add_bias(product, start);
-    if (bias != kNone) region.parts.push_back(bias);
-    std::optional<Region> best;
+    const Index bias = add_bias(product, start);
+    const Index from = bias == kNone ? product : bias;
+    ChainRegion region(g_, {.root = g_.op(from).name + ":0",
+                            .y = g_.op(product).output_descs[0],
+                            .ready_before = product,
+                            .takes_rows = true});
+    region.parts().push_back(product);
+    if (bias != kNone) region.parts().push_back(bias);
+    std::optional<ChainRegion> best;
     if (bias != kNone) best = region;
-    while (region.steps.size() < kMostSteps) {
-      const Index next = g_.first_reader(region.parts);
-      if (next == kNone || !absorb(region, next, product)) break;
-      ops::Chain chain;
-      if (g_.closed(region.parts, next) && chain.set_steps(region.steps)) best = region;
+    while (region.steps() < kMostSteps) {
+      const Index next = g_.first_reader(region.parts());
+      if (next == kNone || !region.absorb(next)) break;
+      if (region.is_whole()) best = region;
     }
     if (best) replace(start, *best, bias);
   }
@@ -415,90 +409,102 @@ class ProductPattern {
     return add;
   }
 
-  // What a step's operand is; nullopt: nothing that a chain can read.
-  std::optional<int64_t> operand(Region& region, Index next, size_t input, Index product) const {
-    const Op& op = g_.op(next);
-    const Index from = g_.producer(next, input);
-    const auto at = std::find(region.parts.begin(), region.parts.end(), from);
-    if (at != region.parts.end()) {
-      const auto before = static_cast<int64_t>(region.parts.size() - region.steps.size());
-      const int64_t step = at - region.parts.begin() - before;
-      return step < 0 ? kChainProduct : step;
-    }
-    const Dims& y = g_.op(product).output_descs[0].dims;
-    const Dims& dims = op.input_descs[input].dims;
-    const auto count = element_count(dims);
-    if (!count) return std::nullopt;
-    const bool row = !dims.empty() && dims.back() == y.back() && *count == y.back();
-    // A tensor that is made later could depend on the region.
-    const bool ready =
-        g_.is_constant(next, input) || (from != kNone && from < product) || (from == kNone);
-    if (!ready || (*count != 1 && !row && dims != y)) return std::nullopt;
-    auto& beside = region.beside;
-    const auto known = std::find(beside.begin(), beside.end(), op.inputs[input]);
-    const auto index = static_cast<int64_t>(known - beside.begin());
-    if (known == beside.end()) {
-      beside.push_back(op.inputs[input]);
-      region.beside_descs.push_back(op.input_descs[input]);
-    }
-    return kFirstChainBeside - index;
-  }
-
-  bool absorb(Region& region, Index next, Index product) const {
-    const Op& op = g_.op(next);
-    ops::ChainStep step;
-    const TensorDesc& y = g_.op(product).output_descs[0];
-    if (!find_element_wise(op, step) || op.output_descs.size() != 1 ||
-        op.output_descs[0].dims != y.dims || op.output_descs[0].dtype != y.dtype) {
-      return false;
-    }
-    const auto a = operand(region, next, 0, product);
-    const auto b = step.is_binary ? operand(region, next, 1, product) : kChainProduct;
-    if (!a || !b) return false;
-    const auto place = [](int64_t code) {
-      if (code == kChainProduct) return ops::ChainOperand{};
-      if (code >= 0) return ops::ChainOperand{ops::ChainFrom::kStep, static_cast<size_t>(code)};
-      return ops::ChainOperand{ops::ChainFrom::kBeside, 0};
-    };
-    step.a = place(*a);
-    step.b = place(*b);
-    region.steps.push_back(step);
-    region.parts.push_back(next);
-    region.types.push_back(op.type);
-    region.operands.insert(region.operands.end(), {*a, *b});
-    region.params.insert(region.params.end(), {step.params.a, step.params.b});
-    return true;
-  }
-
-  void replace(Op op, Region& region, Index bias) {
-    const Index last = region.parts.back();
+  void replace(Op op, ChainRegion& region, Index bias) {
+    const Index last = region.parts().back();
     op.output_descs = g_.op(last).output_descs;
-    if (!region.steps.empty()) {
+    if (region.steps() > 0) {
       if (bias == kNone) {
         op.inputs.emplace_back();
         op.input_descs.emplace_back();
       }
       op.type = kFusedMatMul;
-      op.inputs.insert(op.inputs.end(), region.beside.begin(), region.beside.end());
-      op.input_descs.insert(op.input_descs.end(), region.beside_descs.begin(),
-                            region.beside_descs.end());
-      op.attrs.set(kChainTypes, region.types);
-      op.attrs.set(kChainOperands, region.operands);
-      op.attrs.set(kChainParams, region.params);
+      region.describe(op);
     }
-    g_.replace(region.parts, last, std::move(op));
+    g_.replace(region.parts(), last, std::move(op));
   }
 
   FusionGraph& g_;
 };
 
+// --- element-wise operators behind each other ---
+
+class ElementwisePattern {
+ public:
+  ElementwisePattern(FusionGraph& graph, const std::unordered_set<std::string>& taken)
+      : g_(graph), taken_(taken) {}
+
+  void find_all() {
+    for (Index i = 0; i < g_.size(); ++i) {
+      if (g_.alive(i)) grow(i);
+    }
+  }
+
+ private:
+  bool is_free(Index i) const { return !taken_.contains(g_.op(i).name); }
+
+  // The operand that the steps start from: the first one of the result's shape.
+  std::string root_of(Index i) const {
+    const Op& op = g_.op(i);
+    for (size_t k = 0; k < op.inputs.size() && k < op.input_descs.size(); ++k) {
+      const bool fits = op.input_descs[k].dims == op.output_descs[0].dims;
+      if (fits && !op.inputs[k].empty() && !g_.is_constant(i, k)) return op.inputs[k];
+    }
+    return {};
+  }
+
+  void grow(Index first) {
+    constexpr size_t kMostSteps = 24;
+    const Op& op = g_.op(first);
+    if (op.output_descs.size() != 1 || !is_computed(op.output_descs[0]) || !is_free(first)) return;
+    const std::string root = root_of(first);
+    if (root.empty() || !FusionGraph::is_known(op.output_descs[0].dims)) return;
+    ChainRegion region(
+        g_, {.root = root, .y = op.output_descs[0], .ready_before = first, .takes_rows = false});
+    if (!region.absorb(first)) return;
+    std::optional<ChainRegion> best;
+    while (region.steps() < kMostSteps) {
+      const Index next = g_.first_reader(region.parts());
+      if (next == kNone || !is_free(next) || !region.absorb(next)) break;
+      if (region.is_whole()) best = region;
+    }
+    if (best) replace(*best, root);
+  }
+
+  void replace(ChainRegion& region, const std::string& root) {
+    const Op& first = g_.op(region.parts().front());
+    Op op;
+    op.type = kFusedElementwise;
+    op.name = first.name;
+    op.inputs = {root};
+    op.input_descs = {first.output_descs[0]};
+    op.output_descs = g_.op(region.parts().back()).output_descs;
+    region.describe(op);
+    g_.replace(region.parts(), region.parts().back(), std::move(op));
+  }
+
+  FusionGraph& g_;
+  const std::unordered_set<std::string>& taken_;
+};
+
+// What is computed together with a convolution anyhow.
+std::unordered_set<std::string> parts_of_chains(const Graph& graph) {
+  const ConvChains chains(graph);
+  std::unordered_set<std::string> names;
+  for (const Op& op : graph.ops) {
+    if (chains.of(op) != nullptr) names.insert(op.name);
+  }
+  return names;
+}
+
 }  // namespace
 
 void fuse(Graph& graph) {
+  const auto taken = parts_of_chains(graph);
   FusionGraph view(graph);
   LayerNormPattern(view).find_all();
   AttentionPattern(view).find_all();
   ProductPattern(view).find_all();
+  ElementwisePattern(view, taken).find_all();
   view.finish();
 }
 

@@ -1,8 +1,8 @@
 // Operators merged into fewer, faster ones when a model is converted: decomposed layer norms,
 // attention, and what follows a matrix product. Owns: the patterns and the names of merged types.
 // Must never: change a result. In float32 a merged graph gives the bits of the graph before. In
-// half precision a bias, a layer norm and attention are one operator with its product or sums,
-// which rounds once, at its end; what follows a product is rounded step by step.
+// half precision a bias, a layer norm, attention and element-wise operators behind each other are
+// one operator, which rounds once, at its end; what follows a product is rounded step by step.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +16,9 @@ namespace ascendrt::model {
 // Operands are numbers of earlier steps, kChainProduct, or kFirstChainBeside - i for tensor i
 // beside the product.
 inline constexpr std::string_view kFusedMatMul = "FusedMatMul";
+// FusedElementwise(x, tensors beside it ...): the same steps with x in the product's place. What is
+// beside x has its shape or one value.
+inline constexpr std::string_view kFusedElementwise = "FusedElementwise";
 inline constexpr std::string_view kChainTypes = "chain_types";        // element-wise op types
 inline constexpr std::string_view kChainOperands = "chain_operands";  // two per step
 inline constexpr std::string_view kChainParams = "chain_params";      // two per step

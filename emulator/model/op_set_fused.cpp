@@ -1,6 +1,6 @@
 // Operators that the converter makes of several: FusedMatMul (a product and what follows element by
-// element) and PromptFlashAttention. Owns: how their attributes become the arguments of kernels.
-// Must never: hold arithmetic; that is in ops/.
+// element), FusedElementwise and PromptFlashAttention. Owns: how their attributes become the
+// arguments of kernels. Must never: hold arithmetic; that is in ops/.
 #include <memory>
 
 #include "model/fuse.hpp"
@@ -23,7 +23,7 @@ ops::ChainOperand chain_operand(int64_t code) {
 }
 
 // The steps in the attributes; every index in them is checked.
-std::vector<ops::ChainStep> chain_steps(const OpView& v) {
+std::vector<ops::ChainStep> chain_steps(const OpView& v, size_t first_beside) {
   const auto* types = v.op.attrs.get_strings(kChainTypes);
   const std::vector<int64_t> operands = v.ints(kChainOperands);
   const auto* params = v.op.attrs.get_floats(kChainParams);
@@ -36,7 +36,7 @@ std::vector<ops::ChainStep> chain_steps(const OpView& v) {
     for (const int64_t code : {operands[2 * i], operands[2 * i + 1]}) {
       const bool known = code < 0 || code < static_cast<int64_t>(i);
       const bool beside = code <= kFirstChainBeside;
-      if (!known || (beside && !v.has(kFirstBeside + chain_operand(code).index))) {
+      if (!known || (beside && !v.has(first_beside + chain_operand(code).index))) {
         v.fail("step " + std::to_string(i) + " reads what is not there");
       }
     }
@@ -78,7 +78,8 @@ std::shared_ptr<const ops::Chain> chain_of(const OpView& v) {
   auto chain = std::make_shared<ops::Chain>();
   std::vector<ops::Spread> spreads;
   for (size_t i = kFirstBeside; i < v.inputs.size(); ++i) spreads.push_back(spread_of(v, i, y));
-  if (!chain->set_steps(chain_steps(v))) v.fail("its steps need too many temporary tiles");
+  if (!chain->set_steps(chain_steps(v, kFirstBeside)))
+    v.fail("its steps need too many temporary tiles");
   chain->set_beside(std::move(spreads));
   // The operands were widened; what the op gives tells what its parts are rounded to.
   const int32_t made = v.op.output_descs.empty() ? kUndefined : v.op.output_descs[0].dtype;
@@ -114,6 +115,49 @@ Kernel build_fused(const OpView& v, std::span<const TensorType>) {
             matmul.run(in, out, exec, &finish);
           },
           matmul.scratch_bytes, false, in_place};
+}
+
+// --- FusedElementwise(x, tensors beside it ...) ---
+
+// Of the type that it computes on: halves are widened tile by tile, and rounded once.
+struct Elementwise {
+  ops::Chain chain;
+  std::vector<ops::Spread> spreads;  // of the inputs behind x
+};
+
+std::shared_ptr<const Elementwise> elementwise_of(const OpView& v) {
+  const aclDataType dtype = v.dtype(0);
+  if (dtype != ACL_FLOAT && dtype != ACL_FLOAT16 && dtype != ACL_BF16) v.fail("needs floats");
+  auto made = std::make_shared<Elementwise>();
+  for (size_t i = 1; i < v.inputs.size(); ++i) {
+    if (v.dtype(i) != dtype) v.fail("input " + std::to_string(i) + " has another type than x");
+    const bool one = v.shape(i).elements() == 1;
+    if (!one && !(v.shape(i) == v.shape(0))) {
+      v.fail("input " + std::to_string(i) + " of shape " + v.shape(i).text() +
+             " does not spread over " + v.shape(0).text());
+    }
+    made->spreads.push_back(one ? ops::Spread::kOne : ops::Spread::kFull);
+  }
+  if (!made->chain.set_steps(chain_steps(v, 1))) v.fail("its steps need too many temporary tiles");
+  made->chain.set_beside(made->spreads);
+  return made;
+}
+
+std::vector<TensorType> infer_elementwise(const OpView& v) {
+  static_cast<void>(elementwise_of(v));
+  return {v.inputs[0].type};
+}
+
+Kernel build_elementwise(const OpView& v, std::span<const TensorType>) {
+  const auto made = elementwise_of(v);
+  uint8_t in_place = 1;
+  for (size_t i = 0; i < made->spreads.size() && i < 7; ++i) {
+    if (made->spreads[i] == ops::Spread::kFull) in_place |= static_cast<uint8_t>(2U << i);
+  }
+  return {[made](Inputs in, Outputs out, const ops::Exec& exec) {
+            ops::run_elementwise(made->chain, made->spreads, in, out[0], exec);
+          },
+          0, false, in_place};
 }
 
 // --- PromptFlashAttention(query, key, value, pse_shift) ---
@@ -178,6 +222,7 @@ Kernel build_attention(const OpView& v, std::span<const TensorType>) {
 
 constexpr OpType kTable[] = {
     {kFusedMatMul, infer_fused, build_fused},
+    {kFusedElementwise, infer_elementwise, build_elementwise, Halves::kNative},
     {kFusedAttention, infer_attention, build_attention},
 };
 

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/error.hpp"
+#include "model/fuse.hpp"
 #include "model/program_builder.hpp"
 #include "ops/blocked.hpp"
 #include "ops/conv_blocked.hpp"
@@ -52,10 +53,10 @@ OpView as_floats(OpView view) {
 // One value in, one out, or operands that broadcast.
 bool is_elementwise(std::string_view type) {
   constexpr std::string_view kTypes[] = {
-      "Relu", "Relu6",   "LeakyRelu", "Elu",     "HardSigmoid", "HardSwish",  "Sigmoid",
-      "Tanh", "Gelu",    "Mish",      "Swish",   "Softplus",    "Abs",        "Neg",
-      "Exp",  "Sqrt",    "Square",    "Adds",    "Muls",        "Add",        "Sub",
-      "Mul",  "RealDiv", "Div",       "Maximum", "Minimum",     "ClipByValue"};
+      "Relu", "Relu6",   "LeakyRelu", "Elu",     "HardSigmoid", "HardSwish",   "Sigmoid",
+      "Tanh", "Gelu",    "Mish",      "Swish",   "Softplus",    "Abs",         "Neg",
+      "Exp",  "Sqrt",    "Square",    "Adds",    "Muls",        "Add",         "Sub",
+      "Mul",  "RealDiv", "Div",       "Maximum", "Minimum",     "ClipByValue", kFusedElementwise};
   return std::find(std::begin(kTypes), std::end(kTypes), type) != std::end(kTypes);
 }
 

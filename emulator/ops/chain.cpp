@@ -88,4 +88,59 @@ void Chain::run(const ResultTile& tile, std::span<const float* const> beside,
   }
 }
 
+namespace {
+
+void load(const TensorView& x, int64_t first, int64_t count, float* to) {
+  if (x.dtype == ACL_FLOAT) {
+    std::copy_n(x.as<const float>() + first, count, to);
+    return;
+  }
+  const VectorKernels& kernels = vector_kernels();
+  (x.dtype == ACL_BF16 ? kernels.from_brain : kernels.from_half)(x.as<const uint16_t>() + first, to,
+                                                                 count);
+}
+
+void store(const float* from, const TensorView& y, int64_t first, int64_t count) {
+  if (y.dtype == ACL_FLOAT) {
+    std::copy_n(from, count, y.as<float>() + first);
+    return;
+  }
+  const VectorKernels& kernels = vector_kernels();
+  (y.dtype == ACL_BF16 ? kernels.to_brain : kernels.to_half)(from, y.as<uint16_t>() + first, count);
+}
+
+}  // namespace
+
+void run_elementwise(const Chain& chain, std::span<const Spread> spreads,
+                     std::span<const TensorView> x, const TensorView& y, const Exec& exec) {
+  const int64_t total = y.elements();
+  std::vector<float> numbers(spreads.size());
+  for (size_t i = 0; i < spreads.size(); ++i) {
+    if (spreads[i] == Spread::kOne) load(x[i + 1], 0, 1, &numbers[i]);
+  }
+  const bool wide = y.dtype == ACL_FLOAT;
+  parallel_ranges(exec, (total + kTileFloats - 1) / kTileFloats, 4, [&](int64_t from, int64_t to) {
+    Tile tile;  // NOLINT: written before it is read
+    std::vector<Tile> widened(wide ? 0 : spreads.size());
+    std::vector<const float*> beside(spreads.size());
+    for (int64_t i = from; i < to; ++i) {
+      const int64_t first = i * kTileFloats;
+      const int64_t count = std::min(kTileFloats, total - first);
+      load(x[0], first, count, tile.data());
+      for (size_t k = 0; k < spreads.size(); ++k) {
+        beside[k] = &numbers[k];
+        if (spreads[k] == Spread::kOne) continue;
+        if (wide) {
+          beside[k] = x[k + 1].as<const float>() + first;
+        } else {
+          load(x[k + 1], first, count, widened[k].data());
+          beside[k] = widened[k].data();
+        }
+      }
+      chain.run({tile.data(), 0, 1, 0, count}, beside, count);
+      store(tile.data(), y, first, count);
+    }
+  });
+}
+
 }  // namespace ascendrt::ops

@@ -1,4 +1,4 @@
-// Element-wise operations behind a matrix product, done on its tiles while they are in the cache.
+// Element-wise operations behind a matrix product or each other, done on tiles in the cache.
 // Owns: the order of the steps and their temporary tiles. Must never: compute anything but through
 // ops::unary and ops::binary, so that results are those of the operations one by one.
 #pragma once
@@ -56,5 +56,11 @@ class Chain {
   std::vector<Spread> spreads_;
   aclDataType half_ = ACL_DT_UNDEFINED;
 };
+
+// The steps on whole tensors: x[0] in the product's place, the others beside it, all of one type.
+// Halves are widened in tiles and what the last step gives is rounded. y may lie on any x of its
+// shape.
+void run_elementwise(const Chain& chain, std::span<const Spread> spreads,
+                     std::span<const TensorView> x, const TensorView& y, const Exec& exec);
 
 }  // namespace ascendrt::ops

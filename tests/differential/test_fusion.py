@@ -201,3 +201,80 @@ def test_a_chain_that_reads_something_later_is_left(tmp_path: Path) -> None:
     on, off = run_both(model, feeds, tmp_path)
     assert np.array_equal(on[0], off[0])
     assert "FusedMatMul" not in types(tmp_path / "on.om")
+
+
+def element_chain(draw: np.random.Generator, shape: tuple[int, ...], links: list[str],
+                  convolved: bool) -> tuple[onnx.ModelProto, dict[str, Array]]:  # fmt: skip
+    """Element-wise operators behind an input or a convolution, beside a tensor r and numbers."""
+    b = networks.Builder(1)
+    channels = shape[1]
+    at = start = (
+        b.add("Conv", "conv", "x", b.normal("w", channels, channels, 1, 1, scale=channels**-0.5))
+        if convolved
+        else "x"
+    )
+    beside = {
+        "one": b.constant("one", np.array(draw.normal(), np.float32)),
+        "full": "r",
+        "start": start,
+    }
+    bounds = [b.constant(f"c{i}", np.array(v, np.float32)) for i, v in enumerate((-0.5, 0.75))]
+    for i, link in enumerate(links):
+        kind, _, other = link.partition(" ")
+        operands = [at, *bounds] if kind == "Clip" else [at]
+        if other:
+            operands = [at, beside[other]][:: -1 if i % 2 else 1]
+        at = b.add(kind, f"l{i}", *operands)
+    b.nodes[-1].output[0] = networks.OUTPUT
+    floats = TensorProto.FLOAT
+    model = b.model({"x": (floats, shape), "r": (floats, shape)}, {networks.OUTPUT: shape})
+    feeds = {name: draw.standard_normal(shape).astype(np.float32) for name in ("x", "r")}
+    return model, feeds
+
+
+ELEMENT_LINKS = ["Clip", "Relu", "Tanh", "HardSigmoid", "HardSwish", "Neg", "Add one", "Mul one",
+                 "Mul start", "Add start", "Add full", "Mul full", "Sub one", "Div one",
+                 "Max full"]  # fmt: skip
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    seed=st.integers(0, 2**16),
+    shape=st.tuples(*(st.integers(1, top) for top in (3, 40, 30, 30))),
+    links=st.lists(st.sampled_from(ELEMENT_LINKS), min_size=3, max_size=12),
+    convolved=st.booleans(),
+)
+def test_element_wise_operators_give_the_same_bits(
+    tmp_path: Path, seed: int, shape: tuple[int, ...], links: list[str], convolved: bool
+) -> None:
+    model, feeds = element_chain(np.random.default_rng(seed), shape, links, convolved)
+    feeds["r"].flat[0] = np.nan
+    feeds["x"].flat[-1] = -0.0
+    on, off = run_both(model, feeds, tmp_path)
+    assert np.array_equal(on[0].view(np.uint32), off[0].view(np.uint32))
+    if not convolved:
+        assert "FusedElementwise" in types(tmp_path / "on.om")
+
+
+@pytest.mark.parametrize("convolved", [False, True])
+def test_halves_of_a_chain_are_rounded_once(tmp_path: Path, convolved: bool) -> None:
+    """x * clip(x + 3, 0, 6) / 6 as exporters write it: one rounding instead of four."""
+    b = networks.Builder(9)
+    shape = (1, 20, 17, 9)
+    x = b.add("Conv", "conv", "x", b.normal("w", 20, 20, 1, 1, scale=0.2)) if convolved else "x"
+    three, zero, six = (b.constant(f"n{v}", np.array(v, np.float32)) for v in (3, 0, 6))
+    gate = b.add("Clip", "gate", b.add("Add", "more", x, three), zero, six)
+    b.add("Div", networks.OUTPUT, b.add("Mul", "product", x, gate), six)
+    model = b.model({"x": (TensorProto.FLOAT, shape)}, {networks.OUTPUT: shape})
+    feeds = {"x": b.draw.standard_normal(shape).astype(np.float32)}
+    if convolved:
+        model.graph.output.extend([onnx.ValueInfoProto(name="conv")])
+    om = tmp_path / "half.om"
+    differential.convert(model, om, "precision_mode=force_fp16")
+    differential.put_inputs(om, feeds)
+    differential.execute(tmp_path)
+    got = differential.outputs(om)
+    half = (got[1] if convolved else feeds["x"].astype(np.float16)).astype(np.float32)
+    exact = half * np.clip(half + np.float32(3), 0, 6) / np.float32(6)
+    assert np.array_equal(got[0], exact.astype(np.float16).astype(np.float32))
+    assert "FusedElementwise" in types(om)
