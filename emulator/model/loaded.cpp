@@ -29,9 +29,9 @@ ops::Workers& workers() {
   return *shared;
 }
 
-// Waking helpers costs more than a small step takes.
+// A job costs about a microsecond, and several more when the helpers sleep.
 ops::Workers& workers_for(const Step& step) {
-  constexpr int64_t kWorthSharing = 1'000'000;
+  constexpr int64_t kWorthSharing = 200'000;
   return step.operations < kWorthSharing ? ops::Workers::serial() : workers();
 }
 

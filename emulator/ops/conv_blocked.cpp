@@ -13,11 +13,14 @@ namespace {
 // Weights of one chunk stay in the second-level cache while a segment of pixels passes by.
 constexpr int64_t kChunkFloats = 24 * 1024;
 constexpr int64_t kSegmentPixels = 392;
+constexpr int64_t kSegmentFloats = 128 * 1024;
 constexpr int64_t kLeastPixels = 98;  // smaller segments read the weights too often
 constexpr int64_t kWorkItems = 16;    // enough to share evenly
-// An input above this does not stay in the cache while all tiles read it.
+// An input above this, of all images, does not stay in the cache while all tiles read it: then as
+// many tiles as do stay read a part of it together.
 constexpr int64_t kLargeInputBytes = 512 * 1024;
 constexpr int64_t kFittingWeightBytes = 3 * 1024 * 1024;
+constexpr int64_t kGroupWeightBytes = 1024 * 1024;
 constexpr int64_t kStageBytes = 4 * 1024 * 1024;
 constexpr int64_t kMaxTileBlocks = 2;
 
@@ -106,8 +109,14 @@ BlockedConvolution::BlockedConvolution(const BlockedConvSpec& spec, const float*
   pack_dense(weights);
   const int64_t input_bytes = image_floats(spec_) * static_cast<int64_t>(sizeof(float));
   const int64_t weight_bytes = weights_.size() * static_cast<int64_t>(sizeof(float));
-  pixels_outside_ = input_bytes > kLargeInputBytes && weight_bytes <= kFittingWeightBytes;
-  large_input_ = input_bytes > 2 * kLargeInputBytes;
+  const int64_t all_bytes = input_bytes * (staged_ ? staged_images(spec_) : s.batch);
+  const int64_t tiles = tiles_ * s.groups;
+  if (all_bytes > kLargeInputBytes) {
+    group_tiles_ = weight_bytes <= kFittingWeightBytes
+                       ? tiles
+                       : std::max<int64_t>(1, kGroupWeightBytes / (weight_bytes / tiles));
+  }
+  large_input_ = all_bytes > 2 * kLargeInputBytes;
 }
 
 int64_t BlockedConvolution::scratch_bytes(const BlockedConvSpec& spec) {
@@ -142,7 +151,11 @@ void BlockedConvolution::list_taps() {
 }
 
 void BlockedConvolution::list_chunks() {
-  const int64_t limit = kChunkFloats / (kernels_.max_blocks * kLanes);
+  int64_t all = 0;
+  for (const Tap& tap : taps_) all += tap.channels;
+  const int64_t most = kChunkFloats / (kernels_.max_blocks * kLanes);
+  const int64_t chunks = (all + most - 1) / most;
+  const int64_t limit = (all / chunks + kLanes) / kLanes * kLanes;  // of even pieces
   Chunk chunk{0, 0, 0, 0};
   for (const Tap& tap : taps_) {
     if (chunk.taps > 0 && chunk.channels + tap.channels > limit) {
@@ -160,6 +173,11 @@ void BlockedConvolution::list_segments() {
   const ConvShape& s = spec_.shape;
   const int64_t items = tiles_ * s.groups * s.batch;
   int64_t pixels = kSegmentPixels;
+  // Several segments of an image should not drive each other out of the cache.
+  if (s.kernel_h * s.kernel_w == 1 && s.out_h * s.out_w > pixels &&
+      pixels * in_group_ > kSegmentFloats) {
+    pixels /= 2;
+  }
   while (pixels > kLeastPixels &&
          items * ((s.out_h * s.out_w + pixels - 1) / pixels) < kWorkItems) {
     pixels /= 2;
@@ -267,15 +285,34 @@ void BlockedConvolution::stage(const char* x, int64_t images, float* to, const E
   });
 }
 
-void BlockedConvolution::run_dense(const Images& images, const Exec& exec) const {
+BlockedConvolution::Work BlockedConvolution::work_at(int64_t item, int64_t images) const {
   const auto segments = static_cast<int64_t>(segments_.size());
-  const int64_t places = images.count * segments;
-  const int64_t tiles = tiles_ * spec_.shape.groups;
-  parallel_for(exec, tiles * places, [&](int64_t i) {
-    const int64_t tile = pixels_outside_ ? i % tiles : i / places;
-    const int64_t place = pixels_outside_ ? i / tiles : i % places;
-    run_tile(images, place / segments, tile, segments_[static_cast<size_t>(place % segments)]);
-  });
+  const int64_t places = images * segments;
+  const int64_t first = item / (group_tiles_ * places) * group_tiles_;
+  const int64_t rest = item - first * places;
+  const int64_t turns = std::min(group_tiles_, tiles_ * spec_.shape.groups - first);
+  const int64_t place = rest / turns;
+  return {first + rest % turns, rest % turns, turns, place / segments,
+          static_cast<size_t>(place % segments)};
+}
+
+void BlockedConvolution::run_dense(const Images& images, const Exec& exec) const {
+  const int64_t places = images.count * static_cast<int64_t>(segments_.size());
+  parallel_for(exec, places * tiles_ * spec_.shape.groups,
+               [&](int64_t i) { run_tile(images, work_at(i, images.count)); });
+}
+
+// The pixels that the tiles of this group, or the first ones of the next, read after these.
+InputAhead BlockedConvolution::ahead_of(const Work& work, int64_t images) const {
+  const ConvShape& s = spec_.shape;
+  const bool last_segment = work.segment + 1 == segments_.size();
+  const int64_t image = (work.image + (last_segment ? 1 : 0)) % images;
+  const Segment& now = segments_[work.segment];
+  const Segment& next = segments_[last_segment ? 0 : work.segment + 1];
+  return {(image - work.image) * image_floats(spec_) +
+              (next.row - now.row) * s.stride_h * spec_.in.row_step() +
+              (next.column - now.column) * s.stride_w * kLanes,
+          work.turns, work.turn};
 }
 
 Finish BlockedConvolution::finish(const Images& images, int64_t image, int64_t block, int64_t row,
@@ -307,9 +344,10 @@ void BlockedConvolution::clear_border(const Images& images, int64_t image, int64
 }
 
 // `tile` counts over all groups. Chunks outside, so that their weights stay near.
-void BlockedConvolution::run_tile(const Images& images, int64_t image, int64_t tile,
-                                  const Segment& segment) const {
+void BlockedConvolution::run_tile(const Images& images, const Work& work) const {
   const ConvShape& s = spec_.shape;
+  const auto [tile, turn, turns, image, number] = work;
+  const Segment& segment = segments_[number];
   const bool planar = spec_.layout == InputLayout::kPlanar;
   const int64_t group = tile / tiles_;
   const int64_t in_group = tile % tiles_ * kernels_.max_blocks;  // first block in the group
@@ -326,6 +364,7 @@ void BlockedConvolution::run_tile(const Images& images, int64_t image, int64_t t
                s.pad_top * place.row_step - s.pad_left * kLanes;
   }
   place.partial = partial.data();
+  place.next = ahead_of(work, images.count);
   for (int b = 0; b < place.blocks; ++b) clear_border(images, image, place.block + b, segment);
   for (const Chunk& chunk : chunks_) run_chunk(images, place, chunk, segment);
 }
@@ -342,6 +381,7 @@ void BlockedConvolution::run_chunk(const Images& images, const Place& place, con
   a.weights =
       weights_.data() + place.block * kLanes * tap_channels_ + chunk.channels_before * width;
   a.bias = bias_.data() + place.block * kLanes;
+  a.next = place.next;
   // The next chunk, or the next tile's first one, follows in memory: the first tiles of pixels ask
   // for it while they run.
   a.ahead = a.weights + chunk.channels * width;

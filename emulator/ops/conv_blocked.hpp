@@ -66,7 +66,12 @@ class BlockedConvolution {
     int blocks;
     const float* x;  // where the first window begins
     int64_t row_step;
-    float* partial;  // room for the sums of a segment
+    float* partial;   // room for the sums of a segment
+    InputAhead next;  // the input of the work that follows
+  };
+  struct Work {  // an item: a tile of outputs, and which one of its group, for pixels of an image
+    int64_t tile, turn, turns, image;
+    size_t segment;
   };
   void list_taps();
   void list_chunks();
@@ -76,7 +81,9 @@ class BlockedConvolution {
   float weight_at(const float* weights, int64_t output, size_t tap, int64_t channel) const;
   void stage(const char* x, int64_t images, float* to, const Exec& exec) const;
   void run_dense(const Images& images, const Exec& exec) const;
-  void run_tile(const Images& images, int64_t image, int64_t tile, const Segment& segment) const;
+  Work work_at(int64_t item, int64_t images) const;
+  InputAhead ahead_of(const Work& work, int64_t images) const;
+  void run_tile(const Images& images, const Work& work) const;
   void run_chunk(const Images& images, const Place& place, const Chunk& chunk,
                  const Segment& segment) const;
   void run_depthwise(const Images& images, const Exec& exec) const;
@@ -92,7 +99,7 @@ class BlockedConvolution {
   int64_t out_group_;  //
   int64_t tiles_ = 0;  // per group
   int64_t element_bytes_;
-  bool pixels_outside_ = false;  // order of work: pixels outside and tiles inside, or else
+  int64_t group_tiles_ = 1;  // order of work: groups of tiles outside, then pixels, then tiles
   bool large_input_ = false;
   std::vector<Tap> taps_;
   int64_t tap_channels_ = 0;  // sum over taps_

@@ -7,11 +7,13 @@ namespace {
 
 ConvKernels::Step step_of(int64_t x_step, Prefetch prefetch) {
   const bool weights = prefetch == Prefetch::kWeights;
+  const bool input = prefetch == Prefetch::kInput;
   switch (x_step) {
     case 16:
-      if (prefetch == Prefetch::kInput) return ConvKernels::kStep16Input;
+      if (input) return ConvKernels::kStep16Input;
       return weights ? ConvKernels::kStep16Weights : ConvKernels::kStep16;
     case 32:
+      if (input) return ConvKernels::kStep32Input;
       return weights ? ConvKernels::kStep32Weights : ConvKernels::kStep32;
     case 1:
       return ConvKernels::kStep1;
@@ -67,6 +69,8 @@ int64_t run_conv_row(const ConvKernels& kernels, int blocks, Prefetch prefetch, 
     tile.finish.y = moved(static_cast<char*>(tile.finish.y), pixels * kLanes * element);
     tile.finish.add = moved(static_cast<const char*>(tile.finish.add), pixels * kLanes * element);
     tile.ahead = moved(tile.ahead, channels * kLanes * static_cast<int64_t>(sizeof(float)));
+    const int64_t wait = (tile.next.wait - tile.tap_count) % tile.next.period;
+    tile.next.wait = wait < 0 ? wait + tile.next.period : wait;
     count -= pixels;
   }
   return all;

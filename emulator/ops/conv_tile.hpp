@@ -26,6 +26,14 @@ struct Finish {
   Stored stored;
 };
 
+// Where the input lies that is needed after this one, for Prefetch::kInput. Several tiles read the
+// same input, so each asks for one part of it: every `period`-th tap, the first one after `wait`.
+struct InputAhead {
+  int64_t distance = 0;  // floats
+  int64_t period = 1;
+  int64_t wait = 0;
+};
+
 struct ConvTile {
   const float* x;  // first pixel
   int64_t x_step;  // floats between neighbouring output pixels in the input
@@ -37,6 +45,7 @@ struct ConvTile {
   const float* partial_in;
   float* partial_out;
   const float* ahead;  // Prefetch::kWeights: where the weights that are needed next begin
+  InputAhead next;
   Finish finish;
 };
 
@@ -78,7 +87,8 @@ struct ConvKernels {
     kStep1,
     kStep2,
     kStepAny,
-    kStep16Input,    // and the input of the next tile is asked for
+    kStep16Input,  // and input is asked for
+    kStep32Input,
     kStep16Weights,  // and weights are
     kStep32Weights,
     kSteps
@@ -97,8 +107,8 @@ struct ConvKernels {
 };
 
 // Computes `count` pixels in a row, split evenly into tiles, and returns how many tiles those were.
-// While they run the input of the next tile is prefetched, which pays when the input does not fit
-// the second-level cache, or weights: one line of 16 floats for each channel of the taps.
+// While they run, input or weights that are needed later are asked for: one line of 16 floats for
+// each channel of the taps.
 int64_t run_conv_row(const ConvKernels& kernels, int blocks, Prefetch prefetch, ConvTile tile,
                      int64_t count);
 

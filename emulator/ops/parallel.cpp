@@ -7,9 +7,18 @@
 namespace ascendrt::ops {
 namespace {
 
-constexpr int kLooks = 2000;            // of an idle helper, some tens of microseconds
+constexpr int kLooks = 2000;            // of an idle helper: 30 to 100 microseconds
 constexpr int kLooksBeforeYield = 200;  // of a caller whose last items are with helpers
 constexpr int64_t kMostItems = INT32_MAX;
+
+// Parts of Workers::gate_.
+constexpr uint64_t kInside = (uint64_t{1} << 31U) - 1;
+constexpr uint64_t kOpen = uint64_t{1} << 31U;
+constexpr unsigned kJobShift = 32;
+
+uint64_t jobs(uint64_t gate) { return gate >> kJobShift; }
+
+uint64_t range(uint64_t first, uint64_t end) { return first | end << 32U; }
 
 void pause() {
 #if defined(__x86_64__)
@@ -21,28 +30,13 @@ void pause() {
 
 }  // namespace
 
-void Workers::Job::work(Side side) {
-  // relaxed: items are independent; the end of the job is published through Workers::active_.
-  uint64_t seen = left.load(std::memory_order_relaxed);
-  while (true) {
-    const auto first = static_cast<uint32_t>(seen);
-    const auto end = static_cast<uint32_t>(seen >> 32U);
-    if (first >= end) return;
-    const bool front = side == Side::kFront;
-    const uint64_t rest = front ? seen + 1 : seen - (uint64_t{1} << 32U);
-    if (!left.compare_exchange_weak(seen, rest, std::memory_order_relaxed)) continue;
-    body(ctx, front ? first : end - 1);
-    seen = left.load(std::memory_order_relaxed);
-  }
-}
-
-Workers::Workers(int threads) : threads_(threads < 1 ? 1 : threads) {}
+Workers::Workers(int threads)
+    : threads_(threads < 1 ? 1 : threads), ranges_(static_cast<size_t>(threads_)) {}
 
 Workers::~Workers() {
   {
     const std::lock_guard lock(mutex_);
     closing_ = true;
-    round_.fetch_add(1, std::memory_order_relaxed);
   }
   wake_.notify_all();
   for (std::thread& helper : helpers_) helper.join();
@@ -62,7 +56,7 @@ void Workers::start_helpers() {
   pthread_sigmask(SIG_SETMASK, &all, &before);
   try {
     while (helpers_.size() + 1 < static_cast<size_t>(threads_)) {
-      helpers_.emplace_back([this] { help(); });
+      helpers_.emplace_back([this, self = helpers_.size() + 1] { help(self); });
     }
   } catch (const std::system_error&) {  // NOLINT(bugprone-empty-catch): those that there are work
   }
@@ -79,45 +73,96 @@ void Workers::run(int64_t count, Body body, void* ctx) {
 }
 
 void Workers::share(uint32_t count, Body body, void* ctx) {
-  Job job{body, ctx, {uint64_t{count} << 32U}};
   start_helpers();
-  {
-    const std::lock_guard lock(mutex_);
-    job_ = &job;
-    round_.fetch_add(1, std::memory_order_relaxed);
+  body_ = body;
+  ctx_ = ctx;
+  ranges_[0].left.store(range(0, count), std::memory_order_relaxed);
+  // Sequentially consistent with asleep_: a helper that is not seen asleep sees this job.
+  gate_.store((jobs(gate_.load(std::memory_order_relaxed)) + 1) << kJobShift | kOpen);
+  if (asleep_.load() > 0) {
+    {
+      const std::lock_guard lock(mutex_);
+    }  // it waits by now
+    wake_.notify_all();
   }
-  wake_.notify_all();
-  job.work(Side::kFront);
-  {
-    const std::lock_guard lock(mutex_);
-    job_ = nullptr;  // late helpers find nothing; only those that joined are waited for
-  }
-  // acquire: pairs with the helpers' release in help().
-  for (int looks = 0; active_.load(std::memory_order_acquire) != 0; ++looks) {
+  work(0);
+  // Late helpers find the gate shut; only those inside are waited for.
+  // acquire: pairs with their release in help().
+  uint64_t gate = gate_.fetch_and(~kOpen, std::memory_order_acquire);
+  for (int looks = 0; (gate & kInside) != 0; ++looks) {
     if (looks < kLooksBeforeYield) {
       pause();
     } else {
       std::this_thread::yield();
     }
+    gate = gate_.load(std::memory_order_acquire);
   }
 }
 
-void Workers::help() {
-  uint64_t seen = 0;
-  while (true) {
-    for (int i = 0; i < kLooks && round_.load(std::memory_order_relaxed) == seen; ++i) pause();
-    Job* job = nullptr;
-    {
-      std::unique_lock lock(mutex_);
-      wake_.wait(lock, [&] { return round_.load(std::memory_order_relaxed) != seen; });
-      if (closing_) return;
-      seen = round_.load(std::memory_order_relaxed);
-      job = job_;
-      if (job != nullptr) active_.fetch_add(1, std::memory_order_relaxed);
+void Workers::work(size_t self) {
+  // relaxed: items are independent; the end of the job is published through the gate.
+  std::atomic<uint64_t>& own = ranges_[self].left;
+  do {
+    uint64_t seen = own.load(std::memory_order_relaxed);
+    while (static_cast<uint32_t>(seen) < seen >> 32U) {
+      if (!own.compare_exchange_weak(seen, seen + 1, std::memory_order_relaxed)) continue;
+      body_(ctx_, static_cast<uint32_t>(seen));
+      seen = own.load(std::memory_order_relaxed);
     }
-    if (job == nullptr) continue;
-    job->work(Side::kBack);
-    active_.fetch_sub(1, std::memory_order_release);
+  } while (steal(self));
+}
+
+// The upper half of the longest range, or the one item that is left of it.
+bool Workers::steal(size_t self) {
+  while (true) {
+    std::atomic<uint64_t>* longest = nullptr;
+    uint64_t seen = 0;
+    uint64_t most = 0;
+    for (Range& candidate : ranges_) {
+      const uint64_t left = candidate.left.load(std::memory_order_relaxed);
+      const uint64_t first = static_cast<uint32_t>(left);
+      const uint64_t end = left >> 32U;
+      if (first >= end || end - first <= most) continue;
+      most = end - first;
+      seen = left;
+      longest = &candidate.left;
+    }
+    if (longest == nullptr) return false;
+    const uint64_t end = seen >> 32U;
+    const uint64_t middle = end - (most + 1) / 2;
+    if (longest->compare_exchange_strong(seen, range(static_cast<uint32_t>(seen), middle),
+                                         std::memory_order_relaxed)) {
+      ranges_[self].left.store(range(middle, end), std::memory_order_relaxed);
+      return true;
+    }
+  }
+}
+
+// The gate with a job that is not `seen`, or 0 when there will be none.
+uint64_t Workers::wait_for_job(uint64_t seen) {
+  for (int i = 0; i < kLooks; ++i) {
+    const uint64_t gate = gate_.load(std::memory_order_acquire);
+    if (jobs(gate) != seen) return gate;
+    pause();
+  }
+  std::unique_lock lock(mutex_);
+  asleep_.fetch_add(1);
+  wake_.wait(lock, [&] { return closing_ || jobs(gate_.load()) != seen; });
+  asleep_.fetch_sub(1);
+  return closing_ ? 0 : gate_.load(std::memory_order_acquire);
+}
+
+void Workers::help(size_t self) {
+  uint64_t seen = 0;
+  while (uint64_t gate = wait_for_job(seen)) {
+    seen = jobs(gate);
+    while ((gate & kOpen) != 0 && jobs(gate) == seen) {
+      // acquire: pairs with the store in share().
+      if (!gate_.compare_exchange_weak(gate, gate + 1, std::memory_order_acquire)) continue;
+      work(self);
+      gate_.fetch_sub(1, std::memory_order_release);
+      break;
+    }
   }
 }
 

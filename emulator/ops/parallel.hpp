@@ -14,12 +14,13 @@
 
 namespace ascendrt::ops {
 
-// Note [Workers]: the caller takes items too, from the front, helpers take them from the back, so
-// that each thread walks through neighbouring items. The caller returns when all items are done; it
-// waits only for items that a helper has begun, never for a helper that was not scheduled. A second
-// caller that finds the helpers busy simply does its own items; nothing waits for somebody else's
-// job. Helpers look for the next job for some microseconds before they sleep, since the steps of a
-// model follow each other closely; a caller that waits yields, and nobody is bound to a core.
+// Note [Workers]: a job is a range of items. The caller begins with all of them; a thread that has
+// none left takes the upper half of the longest range of another one. So each walks upwards through
+// neighbouring items, and the last ones are shared evenly. The caller returns when all items are
+// done; it waits only for items that a helper has begun, never for a helper that was not scheduled.
+// A second caller that finds the helpers busy simply does its own items; nothing waits for somebody
+// else's job. Helpers look for the next job for a while (kLooks) before they sleep, since the steps
+// of a model follow each other closely; a caller that waits yields, and nobody is bound to a core.
 class Workers {
  public:
   explicit Workers(int threads = 1);  // threads counts the caller; helpers start at first use
@@ -36,26 +37,29 @@ class Workers {
   static Workers& serial();  // one thread, for tests and for folding constants
 
  private:
-  enum class Side : uint8_t { kFront, kBack };
-  struct Job {
-    Body body;
-    void* ctx;
-    std::atomic<uint64_t> left;  // items not begun: the first one, and in the upper half the end
-    void work(Side side);
+  // Items of a thread that are not begun: the first one, and in the upper half the end.
+  struct alignas(64) Range {
+    std::atomic<uint64_t> left{0};
   };
   void share(uint32_t count, Body body, void* ctx);
   void start_helpers();
-  void help();
+  void help(size_t self);
+  uint64_t wait_for_job(uint64_t seen);
+  void work(size_t self);
+  bool steal(size_t self);
 
   int threads_;
   std::mutex use_;  // held by the one caller that has the helpers
+  // The job; written by the caller while the gate is shut and nobody is inside.
+  Body body_ = nullptr;
+  void* ctx_ = nullptr;
+  std::vector<Range> ranges_;  // by thread, the caller's first
+  // How many jobs there were, whether the last one may be joined, how many helpers are inside.
+  alignas(64) std::atomic<uint64_t> gate_{0};
+  std::atomic<int> asleep_{0};  // helpers; changed under mutex_
   std::mutex mutex_;
   std::condition_variable wake_;
-  Job* job_ = nullptr;  // guarded by mutex_
-  std::atomic<uint64_t> round_{
-      0};                       // changed under mutex_; counts jobs, so that a helper joins once
-  std::atomic<int> active_{0};  // raised under mutex_; helpers inside the current job
-  bool closing_ = false;        // guarded by mutex_
+  bool closing_ = false;  // guarded by mutex_
   std::vector<std::thread> helpers_;
 };
 
