@@ -63,8 +63,29 @@ def convert(source: Path, target: Path, options: str) -> str:
     return text
 
 
+def make_bundle(files: Sequence[Path], target: Path) -> None:
+    """Write OM files as one bundle.
+
+    Raises: AscendrtError with the reader's or writer's text; nothing is written then.
+    """
+    entry = _entry(
+        "art_ctl_om_bundle",
+        ctypes.c_int32,
+        ctypes.POINTER(ctypes.c_char_p),
+        *[ctypes.c_char_p] * 2,
+        ctypes.c_size_t,
+    )
+    array = (ctypes.c_char_p * len(files))(*[os.fsencode(file) for file in files])
+    message = ctypes.create_string_buffer(_MESSAGE_BYTES)
+    if entry(len(files), array, os.fsencode(target), message, _MESSAGE_BYTES):
+        raise AscendrtError(message.value.decode(errors="replace"))
+
+
 def describe_om(path: Path) -> dict[str, Any]:
     """Return the graphs of an OM file and the plan of its memory (see model/om_json.hpp).
+
+    Of a bundle: `variable_bytes` and `models`, each with its `offset`, `bytes` and `model`.
+
 
     Raises: AscendrtError with the reader's text.
     """

@@ -154,6 +154,13 @@ class Description(Owned):
         call("aclmdlGetDescFromFile", self._handle, os.fsencode(path), ids={"path": path})
         return self
 
+    def of_memory(self, content: bytes) -> Description:
+        """Fill from the content of a file."""
+        size = len(content)
+        data = _lib.readable(content)
+        call("aclmdlGetDescFromMem", self._handle, data, size, ids={"size_bytes": size})
+        return self
+
     def specs(self, side: str) -> tuple[TensorSpec, ...]:
         """Return the descriptions of one side, "Input" or "Output"."""
         count = getattr(lib, f"aclmdlGetNum{side}s")(self._handle)

@@ -1,4 +1,4 @@
-"""`ascendrt om convert|info|run`: thin calls of the converter and the model functions."""
+"""`ascendrt om convert|info|run|bundle`: thin calls of the converter and the model functions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _WRONG_USAGE = 2
 
 
 def configure(parser: Parser) -> None:
-    """Declare the three actions and their options."""
+    """Declare the actions and their options."""
     parser.add_json()
     actions = parser.add_subparsers(required=True, metavar="ACTION")
     # The core reads these words: they are the command line of the vendor's compiler.
@@ -58,6 +58,11 @@ def configure(parser: Parser) -> None:
         help="the ONNX file that a compiled model was made from: it supplies the arithmetic",
     )
     run.set_defaults(command=run_command)
+    bundle = actions.add_parser("bundle", help="put several OM files into one bundle")
+    bundle.add_argument("files", nargs="+", type=Path, metavar="NET.om")
+    bundle.add_argument("-o", "--output", type=Path, required=True, metavar="BUNDLE.om")
+    bundle.add_json()
+    bundle.set_defaults(command=bundle_command)
 
 
 def convert_command(options: argparse.Namespace) -> int:
@@ -85,11 +90,25 @@ def info_command(options: argparse.Namespace) -> int:
     """Describe a file without loading it."""
     facts = describe(options.om)
     if options.graph is not None:
+        if "models" in facts:
+            raise CommandError("--graph draws one model; this file is a bundle of several")
         _write_picture(options.graph, _rows(facts["graphs"]))
     if options.json:
         print(json.dumps(facts, indent=1))
         return 0
     print(f"{options.om}: {facts['file_bytes']} bytes")
+    models = _rows(facts.get("models"))
+    if not models:
+        _print_model(facts)
+        return 0
+    print(f"bundle of {len(models)} models, variables {facts['variable_bytes']} bytes")
+    for index, model in enumerate(models):
+        print(f"model {index}: {model['file_bytes']} bytes at {model['offset']}")
+        _print_model(model)
+    return 0
+
+
+def _print_model(facts: dict[str, object]) -> None:
     if facts["no_sizes"]:
         print(f"no sizes: {facts['no_sizes']}")
     else:
@@ -113,38 +132,72 @@ def info_command(options: argparse.Namespace) -> int:
                 f"{side[:-1]} {index}: {spec['name']} {spec['dtype']} [{shape}] {spec['format']} "
                 f"{spec['size_bytes']} bytes"
             )
-    return 0
 
 
 def describe(path: Path) -> dict[str, object]:
-    """Return inputs, outputs, memory needs, graphs and size of an OM file."""
+    """Return inputs, outputs, memory needs, graphs and size of an OM file.
+
+    Of a bundle: size, `variable_bytes` and `models`, each told as a file of its own would be.
+    """
     from ascendrt import _ctl
     from ascendrt.device import init
-    from ascendrt.errors import ModelError
-    from ascendrt.model import Description, required_memory
 
     require_file(path)
     init()
+    graph = _ctl.describe_om(path)
+    size = path.stat().st_size
+    if "models" not in graph:
+        return {"file": str(path), "file_bytes": size, **_describe_model(path), **graph}
+    content = path.read_bytes()
+    models = []
+    for member in graph["models"]:
+        start, length = member["offset"], member["bytes"]
+        facts = _describe_model(content[start : start + length])
+        models.append({"offset": start, "file_bytes": length, **facts, **member["model"]})
+    facts = {"file": str(path), "file_bytes": size, "variable_bytes": graph["variable_bytes"]}
+    return {**facts, "models": models}
+
+
+def _describe_model(source: Path | bytes) -> dict[str, object]:
+    """Return what the vendor's own calls tell of a model in a file or in memory."""
+    from ascendrt.errors import ModelError
+    from ascendrt.model import Description, required_memory
+
     work = weights = 0
     no_sizes = ""
     try:
-        work, weights = required_memory(path)
+        work, weights = required_memory(source)
     except ModelError as error:  # a file may be readable and hold nothing to run
         no_sizes = str(error.text)
     with Description() as description:
-        description.of_file(path)
+        if isinstance(source, bytes):
+            description.of_memory(source)
+        else:
+            description.of_file(source)
         inputs, outputs = description.specs("Input"), description.specs("Output")
-    graph = _ctl.describe_om(path)
     return {
-        "file": str(path),
-        "file_bytes": path.stat().st_size,
         "work_bytes": work,
         "weight_bytes": weights,
         "no_sizes": no_sizes,
         "inputs": [asdict(spec) for spec in inputs],
         "outputs": [asdict(spec) for spec in outputs],
-        **graph,
     }
+
+
+def bundle_command(options: argparse.Namespace) -> int:
+    """Write the bundle; nothing is written on failure."""
+    from ascendrt import _ctl
+
+    for path in options.files:
+        require_file(path)
+    _ctl.make_bundle(options.files, options.output)
+    size = options.output.stat().st_size
+    if options.json:
+        facts = {"file": str(options.output), "file_bytes": size, "models": len(options.files)}
+        print(json.dumps(facts, indent=1))
+    else:
+        print(f"wrote {options.output}: {len(options.files)} models, {size} bytes")
+    return 0
 
 
 def _write_picture(target: Path, graphs: list[dict[str, Any]]) -> None:

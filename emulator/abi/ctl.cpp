@@ -13,6 +13,7 @@
 #include "memory/memory.hpp"
 #include "model/atc.hpp"
 #include "model/convert.hpp"
+#include "model/om_bundle.hpp"
 #include "model/om_json.hpp"
 #include "model/om_reader.hpp"
 #include "model/vendor.hpp"
@@ -26,9 +27,7 @@ std::string convert(const char* onnx, const char* om, const char* options) {
   return {};
 }
 
-std::string describe(const char* om) {
-  if (om == nullptr) base::fail(ACL_ERROR_INVALID_PARAM, "a path is missing");
-  const model::OmSource source = model::OmSource::from_file(om);
+std::string describe(const model::OmSource& source) {
   source.check_header(model::Entry::kLoadFile);
   model::Model content = source.read_description();
   try {
@@ -38,6 +37,28 @@ std::string describe(const char* om) {
   }
   model::make_plain(content, model::vendor_options(source.path()));
   return model::model_json(content);
+}
+
+// Of a bundle, where its members lie and what each is.
+std::string describe_file(const char* om) {
+  if (om == nullptr) base::fail(ACL_ERROR_INVALID_PARAM, "a path is missing");
+  const model::OmSource source = model::OmSource::from_file(om);
+  if (!model::Bundle::is_bundle(source.bytes())) return describe(source);
+  const model::Bundle bundle = model::Bundle::from_file(om);
+  std::string out =
+      "{\"variable_bytes\":" + std::to_string(bundle.variable_bytes()) + ",\"models\":[";
+  for (size_t i = 0; i < bundle.members().size(); ++i) {
+    out += std::string(i == 0 ? "" : ",") + "{\"offset\":" + std::to_string(bundle.offset_of(i)) +
+           ",\"bytes\":" + std::to_string(bundle.members()[i].size()) +
+           ",\"model\":" + describe(bundle.member(i)) + "}";
+  }
+  return out + "]}";
+}
+
+std::string make_bundle(int32_t count, const char* const* files, const char* om) {
+  if (om == nullptr) base::fail(ACL_ERROR_INVALID_PARAM, "a path is missing");
+  model::write_bundle(std::vector<std::string>(files, files + count), om);
+  return {};
 }
 
 }  // namespace
@@ -51,12 +72,20 @@ ART_CTL int32_t art_ctl_om_convert(const char* onnx, const char* om, const char*
                                [&] { return ascendrt::abi::convert(onnx, om, options); });
 }
 
+// Writes OM files as one bundle. Returns 0, or a code with its text in `message`; then nothing was
+// written.
+ART_CTL int32_t art_ctl_om_bundle(int32_t count, const char* const* files, const char* om,
+                                  char* message, size_t size) {
+  return ascendrt::abi::answer(message, size,
+                               [&] { return ascendrt::abi::make_bundle(count, files, om); });
+}
+
 // Gives the graph of an OM file and the plan of its memory to `take` as JSON. Returns 0, or a code
 // and then the reason in place of the text.
 ART_CTL int32_t art_ctl_om_describe(const char* om, void (*take)(const char* text, void* to),
                                     void* to) {
   const auto pass = [&](const std::string& text) { take(text.c_str(), to); };
-  return ascendrt::abi::answer_with(pass, [&] { return ascendrt::abi::describe(om); });
+  return ascendrt::abi::answer_with(pass, [&] { return ascendrt::abi::describe_file(om); });
 }
 
 // The model compiler's command line: `words` without the program's name. Lines go to `take`, with

@@ -18,7 +18,7 @@ namespace {
 constexpr int32_t kLeastPriority = 7;  // the highest is 0
 
 struct LoadConfig : base::Object {
-  static constexpr base::Kind kKind = base::Kind::kConfig;
+  static constexpr base::Kind kKind = base::Kind::kLoadConfig;
   std::set<aclmdlConfigAttr> given;
   int32_t priority = 0;
   size_t type = 0;
@@ -36,7 +36,7 @@ struct LoadConfig : base::Object {
 };
 
 struct RunConfig : base::Object {
-  static constexpr base::Kind kKind = base::Kind::kOther;
+  static constexpr base::Kind kKind = base::Kind::kRunConfig;
   int32_t stream_timeout_ms = -1;
   int32_t event_timeout_ms = -1;  // runs wait for no event of the client
 };
@@ -189,6 +189,13 @@ void load_with_config(const LoadConfig& config, uint32_t* id) {
              model::Entry::kLoadMemory, memory, id, weight_sources(config));
 }
 
+// src: hicann/ge api/acl/acl_model/model/model.cpp aclmdlBundleLoadModelWithConfig
+model::ModelMemory memory_of(const LoadConfig& config) {
+  model::ModelMemory memory = config.memory;
+  memory.priority = static_cast<uint32_t>(config.priority);
+  return memory;
+}
+
 void set_run_option(RunConfig& config, aclmdlExecConfigAttr attr, const void* value, size_t size) {
   int32_t* target = nullptr;
   if (attr == ACL_MDL_STREAM_SYNC_TIMEOUT) target = &config.stream_timeout_ms;
@@ -255,6 +262,14 @@ aclError art_emu_aclmdlSetExternalWeightAddress(aclmdlConfigHandle* handle,
       refuse_argument("argument size is " + std::to_string(size) + ", it must be a multiple of 32");
     }
     config->weights.push_back({weightFileName, devPtr, size});
+  });
+}
+
+aclError art_emu_aclmdlBundleLoadModelWithConfig(uint32_t bundleId, size_t index,
+                                                 aclmdlConfigHandle* handle, uint32_t* modelId) {
+  return call<ApiId::aclmdlBundleLoadModelWithConfig>([&] {
+    const auto config = live<LoadConfig>(handle, "handle");
+    load_bundle_member(bundleId, index, memory_of(*config), modelId, weight_sources(*config));
   });
 }
 

@@ -336,6 +336,7 @@ aclError art_emu_aclmdlLoadFromMemWithMem(const void* model, size_t modelSize, u
 // Executions that are queued keep the model until they are done. aclInit is not needed here.
 aclError art_emu_aclmdlUnload(uint32_t modelId) {
   return call<ApiId::aclmdlUnload>([&] {
+    check_no_bundle_member(modelId);
     find_loaded(modelId);
     model::registry().remove(modelId);
   });

@@ -25,6 +25,12 @@ std::shared_ptr<model::LoadedModel> find_loaded(uint32_t id);
 void load_model(const model::OmSource& source, model::Entry entry, const model::ModelMemory& memory,
                 uint32_t* id, model::WeightSources weights = {});
 
+// Loads model `index` of a bundle and counts it among the bundle's. 148053 for an unknown bundle.
+void load_bundle_member(uint32_t bundle, size_t index, const model::ModelMemory& memory,
+                        uint32_t* id, model::WeightSources weights = {});
+// 100000 for a model that belongs to a bundle, which unloads it.
+void check_no_bundle_member(uint32_t id);
+
 // How long a blocking run waits, and where it runs; stream null: the model's own.
 struct RunOptions {
   core::Stream* stream = nullptr;

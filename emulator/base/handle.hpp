@@ -32,9 +32,14 @@ enum class Kind : uint8_t {
   kModelDesc,
   kDataset,
   kAipp,
-  kConfig,
+  kLoadConfig,
+  kRunConfig,
+  kBundleQuery,
+  kOpAttr,
+  kOpHandle,
   kPhysicalMemory,
-  kOther,
+  kAllocator,
+  kMemoryPool,
 };
 
 // Base of everything that can be behind a handle. T::kKind tells the kind statically.

@@ -22,7 +22,7 @@ struct Allocator {
 
 class AllocatorDesc final : public base::Object {
  public:
-  static constexpr base::Kind kKind = base::Kind::kConfig;
+  static constexpr base::Kind kKind = base::Kind::kAllocator;
   Allocator allocator;
 };
 

@@ -20,7 +20,7 @@ namespace ascendrt::core {
 // when a stream is synchronized and more than the threshold is held, or by trim().
 class MemPool final : public base::Object {
  public:
-  static constexpr base::Kind kKind = base::Kind::kOther;
+  static constexpr base::Kind kKind = base::Kind::kMemoryPool;
   static base::Ref<MemPool> create(int32_t device, uint64_t most_bytes);
   ~MemPool() override;
   // The handle dies; blocks in use stay valid until they are freed. Raises 107000.

@@ -54,6 +54,11 @@ uint32_t ModelRegistry::add(std::shared_ptr<LoadedModel> model) {
   return id;
 }
 
+uint32_t ModelRegistry::reserve() {
+  const std::lock_guard lock(mutex_);
+  return next_id_++;
+}
+
 std::shared_ptr<LoadedModel> ModelRegistry::find(uint32_t id) const {
   const std::lock_guard lock(mutex_);
   const auto found = models_.find(id);

@@ -13,13 +13,6 @@ namespace {
 constexpr uint32_t kMaxParts = 8;         // {1, 3, 4, 5} + up to 3 optional ones
 constexpr uint32_t kMaxFlowParts = 4096;  // a flow model holds one partition per sub model
 
-template <class T>
-T load(std::span<const uint8_t> bytes, size_t at) {
-  uint64_t value = 0;
-  for (size_t i = 0; i < sizeof(T); ++i) value |= static_cast<uint64_t>(bytes[at + i]) << (8 * i);
-  return static_cast<T>(value);
-}
-
 std::string text_field(std::span<const uint8_t> file, size_t at, size_t width) {
   const auto begin = file.begin() + static_cast<std::ptrdiff_t>(at);
   return std::string(begin, std::find(begin, begin + static_cast<std::ptrdiff_t>(width), 0));
@@ -28,7 +21,7 @@ std::string text_field(std::span<const uint8_t> file, size_t at, size_t width) {
 // The old layout has a version text ("1.11.z.0") where the new one counts sub models. Told apart by
 // content as well as by the version word, because readers accept any version word.
 bool has_old_layout(std::span<const uint8_t> file) {
-  if (load<uint32_t>(file, HeaderAt::kVersion) < kVersionNew) return true;
+  if (load_le<uint32_t>(file, HeaderAt::kVersion) < kVersionNew) return true;
   const auto at = file.subspan(HeaderAt::kOldPlatform, 4);
   return std::all_of(at.begin(), at.end(), [](uint8_t c) { return c == '.' || std::isdigit(c); });
 }
@@ -70,7 +63,7 @@ class Walker {
 // table.
 void Walker::choose_table() {
   const bool phone = has_old_layout(file_) && is_phone_file(header_);
-  wide_ = load<uint64_t>(file_, HeaderAt::kModelLength) != 0 ||
+  wide_ = load_le<uint64_t>(file_, HeaderAt::kModelLength) != 0 ||
           (header_.model_type == kTypeFlow && !phone);
 }
 
@@ -81,7 +74,7 @@ Table Walker::read_table() const {
   const std::string where = origin_ + ": partition table at offset " + std::to_string(position_);
   if (!has_table_head())
     fail_model(kGeDataSizeInvalid, where + " lies outside the file; is it truncated?");
-  const auto count = load<uint32_t>(file_, position_);
+  const auto count = load_le<uint32_t>(file_, position_);
   const uint32_t most = header_.model_type == kTypeFlow ? kMaxFlowParts : kMaxParts;
   if (count == 0 || count > most) {
     fail_model(kGeParamInvalid, where + " claims " + std::to_string(count) +
@@ -96,8 +89,9 @@ Table Walker::read_table() const {
   }
   for (uint32_t i = 0; i < count; ++i) {
     const auto at = static_cast<size_t>(position_ + head + row * i);
-    const uint64_t size = wide_ ? load<uint64_t>(file_, at + 16) : load<uint32_t>(file_, at + 8);
-    table.entries.push_back({load<uint32_t>(file_, at), size});
+    const uint64_t size =
+        wide_ ? load_le<uint64_t>(file_, at + 16) : load_le<uint32_t>(file_, at + 8);
+    table.entries.push_back({load_le<uint32_t>(file_, at), size});
   }
   return table;
 }
@@ -143,11 +137,16 @@ std::string guess_kind(std::span<const uint8_t> file) {
 
 void check_header(std::span<const uint8_t> file, const HeaderInfo& header,
                   const std::string& origin) {
-  if (load<uint32_t>(file, HeaderAt::kMagic) != kOmMagic) {
+  if (load_le<uint32_t>(file, HeaderAt::kMagic) != kOmMagic) {
     fail_model(kGeParamInvalid, origin + " does not start with \"IMOD\": " + guess_kind(file));
   }
-  const auto narrow = load<uint32_t>(file, HeaderAt::kLength);
-  const auto wide = load<uint64_t>(file, HeaderAt::kModelLength);
+  // Before the length, which counts differently in bundles.
+  if (header.model_type == kTypeBundle) {
+    fail_model(kGeFailure,
+               origin + " is a bundle of several models; load it with aclmdlBundleLoad*");
+  }
+  const auto narrow = load_le<uint32_t>(file, HeaderAt::kLength);
+  const auto wide = load_le<uint64_t>(file, HeaderAt::kModelLength);
   const uint64_t length = wide != 0 ? wide : narrow;
   const uint64_t body = file.size() - kHeaderSize;
   if (length != body) {
@@ -155,10 +154,6 @@ void check_header(std::span<const uint8_t> file, const HeaderInfo& header,
                origin + ": the header promises " + std::to_string(length) +
                    " bytes behind it, there are " + std::to_string(body) + "; " +
                    (length > body ? "the file is truncated" : "there are bytes behind the end"));
-  }
-  if (header.model_type == kTypeBundle) {
-    fail_model(kGeFailure,
-               origin + " is a bundle of several models; load it with aclmdlBundleLoad*");
   }
 }
 
@@ -182,6 +177,10 @@ const char* part_name(uint32_t id) {
       return "FLOW_MODEL";
     case kPartInOutInfo:
       return "MODEL_INOUT_INFO";
+    case kPartBundleModel:
+      return "BUNDLE_MODEL_INFO";
+    case kPartBundleVariables:
+      return "BUNDLE_MODEL_VAR_INFO";
     default:
       return "of another kind";
   }
@@ -198,16 +197,16 @@ bool is_phone_file(const HeaderInfo& header) { return header.platform_version.st
 
 HeaderInfo read_header(std::span<const uint8_t> file) {
   HeaderInfo header;
-  header.version = load<uint32_t>(file, HeaderAt::kVersion);
+  header.version = load_le<uint32_t>(file, HeaderAt::kVersion);
   header.model_type = file[HeaderAt::kType];
   header.encrypted = file[HeaderAt::kEncrypt] != 0;
   header.name = text_field(file, HeaderAt::kName, HeaderAt::kNameBytes);
-  header.ir_version = load<uint32_t>(file, HeaderAt::kIrVersion);
+  header.ir_version = load_le<uint32_t>(file, HeaderAt::kIrVersion);
   if (has_old_layout(file)) {
     header.platform_version = text_field(file, HeaderAt::kOldPlatform, HeaderAt::kPlatformBytes);
     return header;
   }
-  header.model_num = load<uint32_t>(file, HeaderAt::kModelNum);
+  header.model_num = load_le<uint32_t>(file, HeaderAt::kModelNum);
   header.platform_version = text_field(file, HeaderAt::kPlatform, HeaderAt::kPlatformBytes);
   header.unknown_shape = file[HeaderAt::kUnknownShape] != 0;
   return header;

@@ -33,6 +33,8 @@ enum PartId : uint32_t {
   kPartKernels = 3,
   kPartFlowModel = 6,
   kPartInOutInfo = 8,
+  kPartBundleModel = 24,
+  kPartBundleVariables = 25,
 };
 const char* part_name(uint32_t id);
 
@@ -51,6 +53,13 @@ struct HeaderAt {
   static constexpr size_t kModelLength = 184, kUnknownShape = 193;
   static constexpr size_t kNameBytes = 32, kPlatformBytes = 20;
 };
+
+template <class T>
+T load_le(std::span<const uint8_t> bytes, size_t at) {
+  uint64_t value = 0;
+  for (size_t i = 0; i < sizeof(T); ++i) value |= static_cast<uint64_t>(bytes[at + i]) << (8 * i);
+  return static_cast<T>(value);
+}
 
 struct Part {
   uint32_t id = 0;

@@ -231,6 +231,13 @@ OmSource OmSource::from_memory(const void* data, size_t size) {
   return source;
 }
 
+OmSource OmSource::part_of(std::span<const uint8_t> bytes, std::shared_ptr<const void> owner,
+                           const std::string& origin, const std::string& path) {
+  OmSource source(bytes, std::move(owner), origin);
+  source.path_ = path;
+  return source;
+}
+
 void OmSource::probe() const {
   if (bytes_.size() < sizeof(kOmMagic)) {
     fail_model(kGeDataSizeInvalid, origin_ + " has " + std::to_string(bytes_.size()) +
@@ -278,6 +285,10 @@ Model OmSource::read_description() const {
 
 QuerySizes OmSource::query_sizes() const {
   check_header(Entry::kQuerySize);
+  if (read_header(bytes_).model_type == kTypeBundle) {  // the real reader trips over its length
+    fail_model(kGeParamInvalid,
+               origin_ + " is a bundle of several models; ask with aclmdlBundleQueryInfoFrom*");
+  }
   const Container container = read_container(bytes_, origin_);
   const bool dynamic = is_dynamic();
   const Block& root = container.blocks.front();

@@ -31,6 +31,10 @@ class OmSource {
   static OmSource from_file(const std::string& path);
   // Borrows the memory for the life of the source; models read from it own their weights.
   static OmSource from_memory(const void* data, size_t size);
+  // A model inside a larger file, which `owner` keeps. No type probe: a part has no kind of its
+  // own to be told by.
+  static OmSource part_of(std::span<const uint8_t> bytes, std::shared_ptr<const void> owner,
+                          const std::string& origin, const std::string& path);
 
   // Throws when the file is shorter than the header. `entry` picks the code.
   void check_header(Entry entry) const;

@@ -1,10 +1,8 @@
-// Writing offline models. Owns: the file image and its atomic way onto the disk.
+// Writing offline models. Owns: the file image of a single model.
 #include "model/om_writer.hpp"
 
-#include <algorithm>
-#include <utility>
-
 #include "model/om_container.hpp"
+#include "model/om_image.hpp"
 #include "model/om_inout.hpp"
 #include "model/om_proto.hpp"
 #include "model/output_file.hpp"
@@ -13,32 +11,6 @@ namespace ascendrt::model {
 namespace {
 
 constexpr uint32_t kIrVersion = 2;
-
-class Image {
- public:
-  explicit Image(size_t size) { data_.reserve(size); }
-
-  template <class T>
-  void put(T value) {
-    const auto bits = static_cast<uint64_t>(value);
-    for (size_t i = 0; i < sizeof(T); ++i) data_.push_back(static_cast<uint8_t>(bits >> (8 * i)));
-  }
-  void append(std::span<const uint8_t> bytes) {
-    data_.insert(data_.end(), bytes.begin(), bytes.end());
-  }
-  void zeros_until(size_t offset) { data_.resize(offset); }
-  // Cut so that a NUL always ends the field.
-  void text(const std::string& value, size_t width) {
-    const size_t end = data_.size() + width;
-    const size_t used = std::min(value.size(), width - 1);
-    data_.insert(data_.end(), value.begin(), value.begin() + static_cast<std::ptrdiff_t>(used));
-    zeros_until(end);
-  }
-  Bytes take() { return std::move(data_); }
-
- private:
-  Bytes data_;
-};
 
 void put_header(Image& image, const Model& model, uint64_t body_bytes) {
   image.put(kOmMagic);

@@ -31,6 +31,7 @@ class ModelRegistry {
  public:
   // Ids start at 1 and are not used twice in a process.
   uint32_t add(std::shared_ptr<LoadedModel> model);
+  uint32_t reserve();  // an id that no model gets: bundles are numbered with the models
   std::shared_ptr<LoadedModel> find(uint32_t id) const;  // null: unknown
   bool remove(uint32_t id);                              // false: unknown
   size_t size() const;

@@ -183,6 +183,23 @@ class OmFiles:
         return convert(source, target, *options)
 
 
+def bundle(models: list[bytes], variable_bytes: int = 0) -> bytes:
+    """Return a bundle of these files, laid out as the vendor's compiler does."""
+    parts = [(25, struct.pack("<Q", variable_bytes)), *((24, each) for each in models)]
+    table, data = b"", b""
+    at = 8 + TABLE_ENTRY.size * len(parts)
+    for kind, part in parts:
+        table += TABLE_ENTRY.pack(kind, 0, at, len(part))
+        data += part
+        at += len(part)
+    header = bytearray(HEADER_BYTES)
+    struct.pack_into("<4sII", header, 0, b"IMOD", HEADER_BYTES, 0x20000000)
+    header[TYPE_AT] = 5
+    struct.pack_into("<I", header, MODEL_NUM_AT, len(models))
+    struct.pack_into("<Q", header, LENGTH_AT, HEADER_BYTES + at)
+    return bytes(header) + struct.pack("<II", len(parts), 0) + table + data
+
+
 def convert(source: Path, target: Path, *options: str) -> bytes:
     """Convert an ONNX file with the product's converter, whatever library set is under test."""
     env = dict(os.environ, ASCENDRT_BACKEND="emu")

@@ -350,3 +350,25 @@ def test_image_parameters_of_a_run(acl: Recorder, device: int, om: OmFiles) -> N
     assert acl.mdl.destroy_aipp(aipp) == 0
     assert acl.mdl.destroy_aipp(aipp) != 0
     assert acl.mdl.unload(model) == 0
+
+
+@shows("mdl.bundle_load_from_file", "mdl.bundle_load_from_mem", "mdl.bundle_get_model_num",
+       "mdl.bundle_get_model_id", "mdl.bundle_unload")  # fmt: skip
+@pytest.mark.parametrize("way", ["file", "memory"])
+def test_bundles(acl: Recorder, device: int, om: OmFiles, way: str) -> None:
+    data = models.bundle([om.rows, om.good])
+    if way == "file":
+        bundle = ok(acl.mdl.bundle_load_from_file(om.path(data).decode()))
+        assert acl.mdl.bundle_load_from_mem(0, 0) == (0, 100000)
+    else:
+        bundle = ok(acl.mdl.bundle_load_from_mem(acl.util.bytes_to_ptr(data), len(data)))
+        assert acl.mdl.bundle_load_from_file("/nowhere.om")[1] == 145002
+    assert acl.mdl.bundle_get_model_num(bundle) == (2, 0)
+    model, tensors = ok(acl.mdl.bundle_get_model_id(bundle, 1)), Tensors(acl)
+    assert acl.mdl.execute(model, *tensors.datasets) == 0
+    assert tensors.results() == expected(A, B)
+    assert acl.mdl.bundle_get_model_id(bundle, 2)[1] == 100000
+    assert acl.mdl.unload(model) == 100000  # a bundle's models go with it
+    assert acl.mdl.bundle_unload(bundle) == 0
+    assert acl.mdl.execute(model, *tensors.datasets) == 145003
+    assert acl.mdl.bundle_get_model_num(bundle)[1] == 148053

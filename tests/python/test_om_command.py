@@ -13,6 +13,7 @@ import numpy.typing as npt
 import onnxruntime
 import pytest
 from command import DIGITS, ascendrt
+from models import bundle as vendor_bundle
 
 
 @pytest.fixture(scope="module")
@@ -234,3 +235,34 @@ def test_numbers_and_arrays_too_large_are_no_traceback(
     far.write_bytes(image[0].read_bytes().replace(b"(1, 1, 8, 8), }  ", b"(9999999999999,)}"))
     for words in (["--input", image[0], "--device", 2**40], ["--input", huge], ["--input", far]):
         refused(ascendrt("om", "run", om, *words, "--out", tmp_path / "out"), "ascendrt: error: ")
+
+
+def test_a_bundle_of_files(om: Path, tmp_path: Path) -> None:
+    both = tmp_path / "both.om"
+    done = ascendrt("om", "bundle", om, om, "--output", both)
+    assert done.returncode == 0, done.stderr
+    assert both.read_bytes() == vendor_bundle([om.read_bytes()] * 2)
+    facts = json.loads(ascendrt("om", "info", both, "--json").stdout)
+    alone = json.loads(ascendrt("om", "info", om, "--json").stdout)
+    assert (facts["variable_bytes"], len(facts["models"])) == (0, 2)
+    for model in facts["models"]:
+        start = model.pop("offset")
+        assert both.read_bytes()[start:].startswith(om.read_bytes())
+        assert model == {key: value for key, value in alone.items() if key != "file"}
+    text = ascendrt("om", "info", both).stdout
+    assert "bundle of 2 models, variables 0 bytes" in text
+    assert text.count("input 0: ") == 2
+    refused(ascendrt("om", "info", both, "--graph", tmp_path / "x.svg"), "bundle of several")
+    refused(ascendrt("om", "run", both, "--out", tmp_path / "out"), "aclmdlBundleLoad")
+
+
+def test_what_no_bundle_is_made_of(om: Path, tmp_path: Path) -> None:
+    broken, both = tmp_path / "broken.om", tmp_path / "both.om"
+    broken.write_bytes(om.read_bytes()[:-1])
+    refused(ascendrt("om", "bundle", om, broken, "-o", both), "truncated", "broken.om")
+    assert ascendrt("om", "bundle", om, "-o", both).returncode == 0
+    before = both.read_bytes()
+    refused(ascendrt("om", "bundle", om, both, "-o", both), "itself a bundle")
+    refused(ascendrt("om", "bundle", om, tmp_path / "none.om", "-o", both), "does not exist")
+    refused(ascendrt("om", "bundle", om, "-o", tmp_path / "none" / "x.om"), "cannot be created")
+    assert both.read_bytes() == before
