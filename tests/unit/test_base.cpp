@@ -22,14 +22,14 @@ using ascendrt::base::make_ref;
 using ascendrt::base::Ref;
 
 struct Thing : ascendrt::base::Object {
-  static constexpr Kind kKind = Kind::kOther;
+  static constexpr Kind kKind = Kind::kMemoryPool;
   explicit Thing(std::atomic<int>& alive) : alive_(alive) { ++alive_; }
   ~Thing() override { --alive_; }
   std::atomic<int>& alive_;
 };
 
 struct Stranger : ascendrt::base::Object {
-  static constexpr Kind kKind = Kind::kConfig;
+  static constexpr Kind kKind = Kind::kLoadConfig;
 };
 
 }  // namespace

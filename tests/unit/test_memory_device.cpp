@@ -50,7 +50,7 @@ std::string text_of(int code, F&& f) {
 }
 
 struct Thing : ascendrt::base::Object {
-  static constexpr auto kKind = ascendrt::base::Kind::kOther;
+  static constexpr auto kKind = ascendrt::base::Kind::kMemoryPool;
 };
 
 bool has(const std::string& text, const std::string& words) {

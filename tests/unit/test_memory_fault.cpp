@@ -44,7 +44,7 @@ const bool kInstalled = [] {
 }();
 
 struct Thing : ascendrt::base::Object {
-  static constexpr auto kKind = ascendrt::base::Kind::kOther;
+  static constexpr auto kKind = ascendrt::base::Kind::kMemoryPool;
 };
 
 void dereference(const void* address) {
