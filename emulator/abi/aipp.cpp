@@ -7,8 +7,10 @@
 #include <string>
 
 #include "abi/model_exec.hpp"
+#include "core/runtime.hpp"
 #include "gen/prototypes.h"
 #include "memory/memory.hpp"
+#include "model/gears.hpp"
 #include "ops/elementwise.hpp"
 
 namespace ascendrt::abi {
@@ -24,6 +26,7 @@ constexpr int64_t kMostPixels = 4096;
 constexpr int64_t kMostScaled = 1920;
 constexpr int64_t kLeastScaled = 16;
 constexpr int64_t kMostPadding = 32;
+constexpr int64_t kMostPadded = 1080;
 constexpr float kMostHalf = 65504.0F;
 
 void check_range(int64_t value, int64_t low, int64_t high, const char* name) {
@@ -91,8 +94,25 @@ size_t image_of_parameters(const model::LoadedModel& loaded, size_t parameters) 
                   ", which is no input for AIPP parameters of this model (aclmdlGetAippType)");
 }
 
+// What the network takes in the gear of a dataset; of batches the largest.
+// src: hicann/ge docs/zh/user_guides/atc_tools/CLI_options/--dynamic_batch_size.md
+model::Dims network_dims(const model::Model& model, const Dataset& dataset, size_t image) {
+  model::Dims dims = model.inputs[image].dims;
+  if (model.gears.kind == model::GearKind::kNone) return dims;
+  std::vector<int64_t> values = model.gears.values.at(model::largest_gear(model));
+  if (dataset.height != 0 && values.size() == 2) {
+    values = {static_cast<int64_t>(dataset.height), static_cast<int64_t>(dataset.width)};
+  }
+  size_t next = 0;
+  for (int64_t& dim : dims) {
+    if (dim < 0 && next < values.size()) dim = values[next++];
+  }
+  return dims;
+}
+
 // The parameters must make of the images what the network takes, and the images must fit.
-void check_fit(const model::LoadedModel& loaded, size_t image, const ops::AippParams& params) {
+void check_fit(const model::LoadedModel& loaded, size_t image, const model::Dims& dims,
+               const ops::AippParams& params) {
   const model::IoDesc& io = loaded.model.inputs[image];
   const auto format = static_cast<ops::ImageFormat>(params.head.format);
   const int64_t bytes = ops::image_bytes(format, params.head.src_w, params.head.src_h) *
@@ -102,18 +122,39 @@ void check_fit(const model::LoadedModel& loaded, size_t image, const ops::AippPa
                     " bytes, input '" + io.name + "' has room for " + std::to_string(io.size) +
                     " (max_src_image_size)");
   }
-  if (io.dims.size() != 4) return;
+  if (dims.size() != 4) return;
   for (const ops::AippImage& each : params.images) {
     const auto [width, height] = ops::aipp_output_size(params.head, each);
-    if (width == io.dims[3] && height == io.dims[2] &&
-        static_cast<int64_t>(params.images.size()) == io.dims[0]) {
+    if (width == dims[3] && height == dims[2] &&
+        static_cast<int64_t>(params.images.size()) == dims[0]) {
       continue;
     }
     refuse_argument("the AIPP parameters make " + std::to_string(params.images.size()) +
                     " images of " + std::to_string(width) + "x" + std::to_string(height) +
-                    " (width x height), the network takes " + std::to_string(io.dims[0]) + " of " +
-                    std::to_string(io.dims[3]) + "x" + std::to_string(io.dims[2]));
+                    " (width x height), the network takes " + std::to_string(dims[0]) + " of " +
+                    std::to_string(dims[3]) + "x" + std::to_string(dims[2]));
   }
+}
+
+// src: hicann/ge api/acl/acl_model/model/aipp_param_check.cpp
+void check_image(const ops::AippHead& head, const ops::AippImage& image) {
+  const auto format = static_cast<ops::ImageFormat>(head.format);
+  if (image.resize != 0) {
+    refuse_argument(
+        "the AIPP parameters have a resize (aclmdlSetAIPPScfParams), which no chip offers for "
+        "parameters that come with a run; use a static AIPP");
+  }
+  const bool outside = image.crop != 0 && (image.crop_w0 + image.crop_w > head.src_w ||
+                                           image.crop_h0 + image.crop_h > head.src_h);
+  if (outside) refuse_argument("the crop of the AIPP parameters is not inside the image");
+  const bool odd = format == ops::ImageFormat::kYuv420sp && image.crop != 0 &&
+                   (image.crop_w0 % 2 != 0 || image.crop_h0 % 2 != 0);
+  if (odd) refuse_argument("a crop of YUV420SP must start at even positions");
+  const int64_t width = ops::aipp_output_size(head, image)[0];
+  if (image.padding == 0 || width <= kMostPadded) return;
+  if (core::runtime().soc().short_name == std::string_view("Ascend310B")) return;
+  refuse_argument("the AIPP parameters make images of a width of " + std::to_string(width) +
+                  " with their padding, at most " + std::to_string(kMostPadded) + " are possible");
 }
 
 void check_params(const ops::AippParams& params) {
@@ -122,23 +163,24 @@ void check_params(const ops::AippParams& params) {
     refuse_argument("the AIPP parameters have input format " + std::to_string(head.format) +
                     "; YUV420SP, XRGB8888, RGB888 and YUV400 can be computed");
   }
+  const auto format = static_cast<ops::ImageFormat>(head.format);
+  if (format == ops::ImageFormat::kYuv400 && head.csc_switch != 0) {
+    refuse_argument("the AIPP parameters convert the colours of YUV400 images, which have none");
+  }
   if (head.src_w == 0 || head.src_h == 0) {
     refuse_argument("the AIPP parameters have no image size (aclmdlSetAIPPSrcImageSize)");
   }
-  for (const ops::AippImage& image : params.images) {
-    const bool outside = image.crop != 0 && (image.crop_w0 + image.crop_w > head.src_w ||
-                                             image.crop_h0 + image.crop_h > head.src_h);
-    if (outside) refuse_argument("the crop of the AIPP parameters is not inside the image");
-    const bool odd =
-        head.format == 1 && image.crop != 0 && (image.crop_w0 % 2 != 0 || image.crop_h0 % 2 != 0);
-    if (odd) refuse_argument("a crop of YUV420SP must start at even positions");
+  if (format == ops::ImageFormat::kYuv420sp && (head.src_w % 2 != 0 || head.src_h % 2 != 0)) {
+    refuse_argument("YUV420SP images need even sizes, the AIPP parameters say " +
+                    std::to_string(head.src_w) + "x" + std::to_string(head.src_h));
   }
+  for (const ops::AippImage& image : params.images) check_image(head, image);
 }
 
 void set_parameters(const model::LoadedModel& loaded, const Dataset& dataset, size_t index,
                     const Aipp& aipp) {
   const size_t image = image_of_parameters(loaded, index);
-  check_fit(loaded, image, aipp.params);
+  check_fit(loaded, image, network_dims(loaded.model, dataset, image), aipp.params);
   check_params(aipp.params);
   if (index >= dataset.entries.size()) {
     refuse_argument("argument index is " + std::to_string(index) + ", the dataset has " +
@@ -212,18 +254,34 @@ void fill_dims(const model::Dims& dims, aclmdlIODims& out) {
   std::copy_n(dims.begin(), out.dimCount, out.dims);
 }
 
-// What the op behind the image makes for the network.
-void fill_output(const model::LoadedModel& loaded, const std::string& name, aclAippInfo& out) {
-  const model::Op* op = loaded.model.root()->find_op(name + "_aipp");
-  if (op == nullptr || op->output_descs.empty()) return;
-  const model::TensorDesc& desc = op->output_descs.front();
+// An image and what the op behind it makes for the network.
+void fill_shape(const model::Op& data, const model::Op& aipp, aclAippInfo& out) {
+  const model::TensorDesc& desc = aipp.output_descs.at(0);
   out.srcFormat = ACL_FORMAT_NCHW;
   out.srcDatatype = static_cast<aclDataType>(desc.dtype);
   out.srcDimNum = desc.dims.size();
-  out.shapeCount = 1;
-  aclAippDims& dims = out.outDims[0];
+  if (out.shapeCount >= ACL_MAX_SHAPE_COUNT) return;
+  aclAippDims& dims = out.outDims[out.shapeCount++];
   fill_dims(desc.dims, dims.aippOutdims);
   dims.aippOutSize = static_cast<size_t>(model::byte_size(desc.dims, desc.dtype).value_or(0));
+  fill_dims(data.attrs.ints_or("_dynamic_aipp_input_dims", {}), dims.srcDims);
+  dims.srcSize = data.input_descs.empty() ? 0 : static_cast<size_t>(data.input_descs[0].size);
+}
+
+// One shape, or one per gear.
+void fill_shapes(const model::Model& model, const std::string& name, aclAippInfo& out) {
+  const auto fill = [&](const model::Graph& graph, const std::string& end) {
+    const model::Op* data = graph.find_op(name + end);
+    const model::Op* aipp = graph.find_op(name + "_aipp" + end);
+    if (data != nullptr && aipp != nullptr) fill_shape(*data, *aipp, out);
+  };
+  const model::Op* choice = model::find_gear_case(*model.root());
+  if (choice == nullptr) return fill(*model.root(), "");
+  for (size_t gear = 0; gear < choice->subgraphs.size(); ++gear) {
+    const model::Graph* branch = model.find_graph(choice->subgraphs[gear]);
+    const std::string end = std::string(model::GearNames::kBranch) + std::to_string(gear);
+    if (branch != nullptr) fill(*branch, end);
+  }
 }
 
 }  // namespace
@@ -442,10 +500,7 @@ aclError art_emu_aclmdlGetFirstAippInfo(uint32_t modelId, size_t index, aclAippI
     std::memset(aippInfo, 0, sizeof(*aippInfo));
     fill_info((*boxed)->attrs, *aippInfo);
     fill_sizes((*boxed)->attrs, *aippInfo);
-    fill_output(*loaded, data.name, *aippInfo);
-    const model::IoDesc& io = loaded->model.inputs[index];
-    fill_dims(io.dims, aippInfo->outDims[0].srcDims);
-    aippInfo->outDims[0].srcSize = io.size;
+    fill_shapes(loaded->model, data.name, *aippInfo);
   });
 }
 
@@ -468,8 +523,8 @@ aclError art_emu_aclmdlSetAIPPByInputIndex(uint32_t modelId, aclmdlDataset* data
     const auto loaded = find_loaded(modelId);
     const AippType type = type_of(*loaded, data_of(*loaded, index));
     if (type.type != ACL_DATA_WITH_DYNAMIC_AIPP) {
-      refuse_argument("input " + std::to_string(index) +
-                      " has no dynamic AIPP (aclmdlGetAippType)");
+      refuse_model(ACL_ERROR_FAILURE,
+                   "input " + std::to_string(index) + " has no dynamic AIPP (aclmdlGetAippType)");
     }
     set_parameters(*loaded, *data, type.parameters, *aipp);
   });

@@ -195,7 +195,7 @@ aclError art_emu_aclmdlGetCurOutputDims(const aclmdlDesc* modelDesc, size_t inde
 }
 
 const char* art_emu_aclmdlGetOpAttr(aclmdlDesc* modelDesc, const char* opName, const char* attr) {
-  return value<ApiId::aclmdlGetOpAttr>("", [&] {
+  return value<ApiId::aclmdlGetOpAttr>(static_cast<const char*>(nullptr), [&] {
     const auto desc = live<ModelDesc>(modelDesc, "modelDesc");
     check_not_null(opName, "opName");
     check_not_null(attr, "attr");

@@ -35,6 +35,7 @@ inline constexpr std::string_view kAippData = "ascend_dynamic_aipp_data";
 inline constexpr std::string_view kAippMode = "_data_related_aipp_mode";
 inline constexpr std::string_view kAippMap = "_data_aipp_data_name_map";
 inline constexpr std::string_view kAippAttrs = "aipp";
+inline constexpr std::string_view kAippDims = "input_dims";  // of the bytes
 
 NamedAttrs aipp_attributes(const AippConfig& config, const ops::AippParams* params);
 int64_t aipp_data_bytes(int64_t images);  // of the parameter block

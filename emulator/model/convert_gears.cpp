@@ -104,6 +104,7 @@ class Merger {
 
  private:
   void add(Model model, size_t gear);
+  void add_input_dims(const Model& model, bool first);
   void move_constants(Model& model);
   void add_graph(Graph graph, size_t gear, bool is_branch);
   Op data_op(size_t input) const;
@@ -116,6 +117,8 @@ class Merger {
   Graph root_;
   WeightPool pool_;
   std::vector<IoDesc> inputs_;   // with the dims of the largest gear
+  std::vector<Op> data_;         // their ops
+  std::vector<Dims> open_dims_;  // dims of the inputs, -1 where gears differ
   std::vector<IoDesc> outputs_;  // each with the dims of the gear where it is largest
   std::vector<std::string> branches_;
   std::vector<std::string> output_dims_;  // "gear,output,dims"
@@ -158,6 +161,27 @@ void Merger::add_graph(Graph graph, size_t gear, bool is_branch) {
   whole_.graphs.push_back(std::move(graph));
 }
 
+int64_t elements(const IoDesc& io) { return element_count(io.dims).value_or(0); }
+
+int64_t total_elements(const std::vector<IoDesc>& list) {
+  return std::accumulate(list.begin(), list.end(), int64_t{0},
+                         [](int64_t sum, const IoDesc& io) { return sum + elements(io); });
+}
+
+void Merger::add_input_dims(const Model& model, bool first) {
+  for (size_t i = 0; i < model.inputs.size(); ++i) {
+    const Dims& dims = model.inputs[i].dims;
+    if (first) open_dims_.push_back(dims);
+    for (size_t k = 0; k < dims.size(); ++k) {
+      if (open_dims_[i][k] != dims[k]) open_dims_[i][k] = -1;
+    }
+  }
+  if (!first && total_elements(model.inputs) <= total_elements(inputs_)) return;
+  inputs_ = model.inputs;
+  data_.clear();
+  for (size_t i = 0; i < inputs_.size(); ++i) data_.push_back(*input_op(model, i));
+}
+
 void Merger::add(Model model, size_t gear) {
   move_constants(model);
   const bool first = gear == 0;
@@ -165,16 +189,10 @@ void Merger::add(Model model, size_t gear) {
     whole_.name = model.name;
     whole_.attrs = model.attrs;
     whole_.soc_version = model.soc_version;
-    inputs_ = model.inputs;
     outputs_ = model.outputs;
     root_.name = model.name;
   }
-  const auto elements = [](const IoDesc& io) { return element_count(io.dims).value_or(0); };
-  const auto total = [&](const std::vector<IoDesc>& list) {
-    return std::accumulate(list.begin(), list.end(), int64_t{0},
-                           [&](int64_t sum, const IoDesc& io) { return sum + elements(io); });
-  };
-  if (total(model.inputs) > total(inputs_)) inputs_ = model.inputs;
+  add_input_dims(model, first);
   for (size_t i = 0; i < outputs_.size(); ++i) {
     const IoDesc& output = model.outputs[i];
     if (element_count(output.dims) == std::nullopt) {
@@ -200,6 +218,17 @@ TensorDesc desc_of(const IoDesc& io) {
   return desc;
 }
 
+// An input with preprocessing keeps its attributes; its dims are those of the images.
+void add_image(Op& op, const Op& made, const Dims& open) {
+  op.input_descs = op.output_descs = made.input_descs;
+  for (const std::string_view name : {kAippAttrs, kAippMode, kAippMap, kAippDims}) {
+    if (const AttrValue* value = made.attrs.find(name)) op.attrs.set(name, *value);
+  }
+  if (made.attrs.find("_dynamic_aipp_input_dims") == nullptr) return;  // parameters
+  op.attrs.set("_dynamic_aipp_input_dims", open);
+  op.attrs.set("_mbatch_origin_input_dims", open);
+}
+
 Op Merger::data_op(size_t input) const {
   const IoDesc& io = inputs_[input];
   Op op;
@@ -207,6 +236,10 @@ Op Merger::data_op(size_t input) const {
   op.type = "Data";
   op.input_descs = op.output_descs = {desc_of(io)};
   op.attrs.set("index", static_cast<int64_t>(input));
+  if (data_[input].attrs.find(kAippMode) != nullptr) {
+    add_image(op, data_[input], open_dims_[input]);
+    return op;
+  }
   const auto shape = options_.input_shape.find(io.name);
   const bool open = shape != options_.input_shape.end() && !shape->second.is_fixed();
   op.attrs.set("_mbatch_origin_input_dims", open ? shape->second.dims : io.dims);
@@ -261,9 +294,9 @@ void Merger::add_choice() {
   choice.type = "Case";
   choice.inputs = {index.name + ":0"};
   choice.input_descs = {index.output_descs[0]};
-  for (const IoDesc& io : inputs_) {
-    choice.inputs.push_back(io.name + ":0");
-    choice.input_descs.push_back(desc_of(io));
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    choice.inputs.push_back(inputs_[i].name + ":0");
+    choice.input_descs.push_back(root_.ops[i].output_descs[0]);
   }
   for (const IoDesc& io : outputs_) choice.output_descs.push_back(desc_of(io));
   choice.subgraphs = branches_;

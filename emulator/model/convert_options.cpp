@@ -304,8 +304,16 @@ bool set_convert_option(ConvertOptions& options, std::string_view name, std::str
 
 void check_convert_options(const ConvertOptions& options) {
   const GearKind kind = options.gears.kind;
-  if (kind != GearKind::kNone && !options.aipp.empty()) {
-    bad_option("insert_op_conf and gears in one model are not offered");
+  if (kind == GearKind::kDims && !options.aipp.empty()) {
+    bad_option(
+        "insert_op_conf goes with dynamic_batch_size or dynamic_image_size, not dynamic_dims");
+  }
+  for (const AippConfig& config : options.aipp) {
+    if (kind != GearKind::kImage || config.dynamic) continue;
+    if (config.image.crop == 0 && config.image.padding == 0 && config.head.src_w == 0) continue;
+    bad_option(
+        "insert_op_conf with dynamic_image_size can have neither crop nor padding, and "
+        "src_image_size_w and src_image_size_h must be 0");
   }
   if (kind == GearKind::kNone) return;
   const size_t open = open_dims(options);

@@ -21,7 +21,8 @@ Kernel build_aipp(const OpView& v, std::span<const TensorType>) {
   const float padding = v.op.attrs.float_or("padding_value", 0);
   return make_kernel([padding](Inputs in, Outputs out, const ops::Exec& exec) {
     auto params = ops::AippParams::read(
-        {static_cast<const uint8_t*>(in[1].data), static_cast<size_t>(in[1].size_bytes())});
+        {static_cast<const uint8_t*>(in[1].data), static_cast<size_t>(in[1].size_bytes())},
+        out[0].shape[0]);
     params.padding_value = padding;
     ops::aipp(params, in[0], out[0], exec);
   });

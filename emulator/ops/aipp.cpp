@@ -195,11 +195,11 @@ std::array<int64_t, 2> aipp_output_size(const AippHead& head, const AippImage& i
   return {width, height};
 }
 
-AippParams AippParams::read(std::span<const uint8_t> block) {
+AippParams AippParams::read(std::span<const uint8_t> block, int64_t images) {
   AippParams params{};
   if (block.size() < sizeof(AippHead)) fail("Aipp", "the parameter block is too short");
   std::memcpy(&params.head, block.data(), sizeof(AippHead));
-  const int8_t count = params.head.batch;
+  const int64_t count = std::min<int64_t>(params.head.batch, images);
   if (count < 1 || block.size() < sizeof(AippHead) + static_cast<size_t>(count) * sizeof(AippImage))
     fail("Aipp", "the parameters were not set (aclmdlSetInputAIPP), or their block is too short");
   if (params.head.format < 1 || params.head.format > 4) {

@@ -51,8 +51,9 @@ struct AippParams {
   std::vector<AippImage> images;
   float padding_value = 0;
 
-  // Fails for a block that is too short, or of a format that is not computed.
-  static AippParams read(std::span<const uint8_t> block);
+  // Fails for a block that is too short, or of a format that is not computed. Of a block for a
+  // larger batch the first `images` are taken.
+  static AippParams read(std::span<const uint8_t> block, int64_t images);
   std::vector<uint8_t> block() const;
 };
 

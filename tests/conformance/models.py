@@ -111,12 +111,21 @@ class OmFiles:
     @cached_property
     def pictures(self) -> bytes:
         """A network x[1, 3, 2, 4] -> -x, with preprocessing whose parameters come with a run."""
-        (self.folder / "pictures.onnx").write_bytes(_negation([1, 3, 2, 4]))
+        return self._pictures("pictures", 1, 100)
+
+    @cached_property
+    def picture_rows(self) -> bytes:
+        """The same for batches of 2 and 5."""
+        shape = "--input_shape=x:-1,3,2,4"
+        return self._pictures("picture_rows", "n", 200, shape, "--dynamic_batch_size=2,5")
+
+    def _pictures(self, name: str, batch: str | int, room: int, *options: str) -> bytes:
+        source, target = self.folder / f"{name}.onnx", self.folder / f"{name}.om"
+        source.write_bytes(_negation([batch, 3, 2, 4]))
         (self.folder / "aipp.cfg").write_text(
-            "aipp_op { aipp_mode: dynamic max_src_image_size: 100 }"
+            f"aipp_op {{ aipp_mode: dynamic max_src_image_size: {room} }}"
         )
-        source, target = self.folder / "pictures.onnx", self.folder / "pictures.om"
-        return convert(source, target, f"--insert_op_conf={self.folder}/aipp.cfg")
+        return convert(source, target, f"--insert_op_conf={self.folder}/aipp.cfg", *options)
 
     def path(self, data: bytes) -> bytes:
         """Return the path of a file with these bytes."""

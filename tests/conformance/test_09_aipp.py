@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
 from typing import Any
 
@@ -93,6 +94,23 @@ def test_questions_about_no_input(model: int) -> None:
     assert acl.aclmdlGetFirstAippInfo(model, 0, NULL) == 100000
 
 
+@rule("S9.115")
+def test_parameters_for_an_input_without_aipp(model: int, aipp: Any) -> None:
+    dataset = acl.aclmdlCreateDataset()
+    for _ in range(2):
+        ok(acl.aclmdlAddDatasetBuffer(dataset, acl.aclCreateDataBuffer(malloc(160), 160)))
+    assert acl.aclmdlSetAIPPByInputIndex(model, dataset, 1, aipp) == 500001
+    ok(acl.aclmdlDestroyDataset(dataset))
+
+
+@rule("S9.117")
+def test_information_about_no_aipp(device: int, om: OmFiles) -> None:
+    made, info = ffi.new("uint32_t *"), ffi.new("aclAippInfo *")
+    ok(acl.aclmdlLoadFromFile(om.path(om.good), made))
+    assert acl.aclmdlGetFirstAippInfo(made[0], 0, info) == 145015
+    ok(acl.aclmdlUnload(made[0]))
+
+
 @rule("S9.96")
 def test_parameters_that_do_not_fit(model: int, aipp: Any) -> None:
     memory = [malloc(100), malloc(160)]
@@ -103,10 +121,10 @@ def test_parameters_that_do_not_fit(model: int, aipp: Any) -> None:
     by_image, by_index = acl.aclmdlSetAIPPByInputIndex, acl.aclmdlSetInputAIPP
     ok(acl.aclmdlSetAIPPInputFormat(aipp, acl.ACL_RGB888_U8))
     ok(acl.aclmdlSetAIPPSrcImageSize(aipp, 4, 2))
-    for function, right, wrong in ((by_image, 0, 1), (by_index, 1, 0)):
+    assert by_index(model, dataset, 0, aipp) == 100000
+    for function, right in ((by_image, 0), (by_index, 1)):
         assert function(model, NULL, right, aipp) == 100000
         assert function(model, dataset, right, NULL) == 100000
-        assert function(model, dataset, wrong, aipp) == 100000
         assert function(model, dataset, 2, aipp) == 100000
     two = acl.aclmdlCreateAIPP(2)
     ok(acl.aclmdlSetAIPPInputFormat(two, acl.ACL_RGB888_U8))
@@ -115,8 +133,46 @@ def test_parameters_that_do_not_fit(model: int, aipp: Any) -> None:
     for width, height in ((5, 2), (4, 3), (40, 20)):
         ok(acl.aclmdlSetAIPPSrcImageSize(aipp, width, height))
         assert by_image(model, dataset, 0, aipp) == 100000
-    assert read(memory[1], 160) == bytes(160)
     ok(acl.aclmdlSetAIPPSrcImageSize(aipp, 4, 2))
+    ok(acl.aclmdlSetAIPPCropParams(aipp, 1, 1, 0, 4, 2, 0))
+    assert by_image(model, dataset, 0, aipp) == 100000, "the crop is not inside"
+    ok(acl.aclmdlSetAIPPCropParams(aipp, 0, 0, 0, 0, 0, 0))
+    ok(acl.aclmdlSetAIPPInputFormat(aipp, acl.ACL_YUV400_U8))
+    ok(acl.aclmdlSetAIPPCscParams(aipp, 1, *[0] * 15))
+    assert by_image(model, dataset, 0, aipp) == 100000, "grey images have no colours"
+    ok(acl.aclmdlSetAIPPCscParams(aipp, 0, *[0] * 15))
+    ok(acl.aclmdlSetAIPPInputFormat(aipp, acl.ACL_RGB888_U8))
+    assert read(memory[1], 160) == bytes(160)
     ok(by_image(model, dataset, 0, aipp))
     assert read(memory[1], 160) != bytes(160)
     ok(acl.aclmdlDestroyDataset(dataset))
+
+
+@rule("S9.116")
+def test_parameters_of_a_model_with_batch_gears(device: int, om: OmFiles) -> None:
+    made = ffi.new("uint32_t *")
+    ok(acl.aclmdlLoadFromFile(om.path(om.picture_rows), made))
+    model, sizes = made[0], (200, 64 + 96 * 5, 4)  # the image, its parameters, the gear
+    feed, fetch = acl.aclmdlCreateDataset(), acl.aclmdlCreateDataset()
+    memory = [malloc(size) for size in (*sizes, 5 * 96)]
+    for each, size, dataset in zip(memory, (*sizes, 5 * 96), [feed] * 3 + [fetch], strict=True):
+        ok(acl.aclmdlAddDatasetBuffer(dataset, acl.aclCreateDataBuffer(each, size)))
+    pixels = bytes(range(48))  # two images of two rows of four
+    write(memory[0], pixels + bytes(152))
+    index = ffi.new("size_t *")
+    desc = acl.aclmdlCreateDesc()
+    ok(acl.aclmdlGetDesc(desc, model))
+    ok(acl.aclmdlGetInputIndexByName(desc, b"ascend_mbatch_shape_data", index))
+    for batch, code in ((2, 100000), (5, 0)):
+        parameters = acl.aclmdlCreateAIPP(batch)
+        ok(acl.aclmdlSetAIPPInputFormat(parameters, acl.ACL_RGB888_U8))
+        ok(acl.aclmdlSetAIPPSrcImageSize(parameters, 4, 2))
+        assert acl.aclmdlSetAIPPByInputIndex(model, feed, 0, parameters) == code
+        ok(acl.aclmdlDestroyAIPP(parameters))
+    ok(acl.aclmdlSetDynamicBatchSize(model, feed, index[0], 2))
+    ok(acl.aclmdlExecute(model, feed, fetch))
+    got = struct.unpack("<48f", read(memory[3], 192))
+    expected = [-float(pixels[24 * n + 3 * p + c]) for n in range(2) for c in range(3)
+                for p in range(8)]  # fmt: skip
+    assert list(got) == expected
+    ok(acl.aclmdlUnload(model))

@@ -191,3 +191,13 @@ def test_open_shapes_in_a_stream(unbounded: Rows) -> None:
     ok(acl.aclUpdateDataBuffer(unbounded.buffers[1], NULL, 0))
     assert acl.aclmdlExecuteAsync(unbounded.id, unbounded.feed, unbounded.fetch, stream) != 0
     assert acl.aclGetDataBufferAddr(unbounded.buffers[1]) == NULL
+
+
+@rule("S9.118")
+def test_ranges_of_no_input(desc: Any) -> None:
+    ranges = ffi.new("aclmdlIODimsRange *")
+    assert acl.aclmdlGetInputDimsRange(NULL, 0, ranges) == 100000
+    assert acl.aclmdlGetInputDimsRange(desc, 0, NULL) == 100000
+    assert acl.aclmdlGetInputDimsRange(desc, 2, ranges) == 100000
+    ok(acl.aclmdlGetInputDimsRange(desc, 0, ranges))
+    assert ranges.rangeCount == 0, "fixed dims have no range"

@@ -423,3 +423,48 @@ def test_too_many_gears(om: OmFiles) -> None:
         ok(acl.aclmdlDestroyDesc(made))
     assert list(batch.batch)[:3] == [1, 2, 3]
     assert list(image.hw[1]) == [3, 4]
+
+
+@rule("S9.119")
+def test_real_names(desc: Any) -> None:
+    function = acl.aclmdlGetTensorRealName
+    assert function(NULL, b"a") == function(desc, NULL) == function(desc, b"nobody") == NULL
+    assert ffi.string(function(desc, b"a")) == b"a"
+
+
+@rule("S9.120")
+def test_attributes_of_operators(desc: Any) -> None:
+    function, attribute = acl.aclmdlGetOpAttr, b"_datadump_original_op_names"
+    assert function(NULL, b"add", attribute) == NULL
+    assert function(desc, NULL, attribute) == function(desc, b"add", NULL) == NULL
+    assert function(desc, b"add", b"colour") == function(desc, b"nobody", attribute) == NULL
+    assert function(desc, b"subtract", attribute) != NULL
+
+
+@rule("S9.121")
+def test_descriptions_without_a_model(device: int, om: OmFiles) -> None:
+    made, size = acl.aclmdlCreateDesc(), ffi.new("size_t[2]")
+    path, data = om.path(om.good), ffi.from_buffer(om.good)
+    assert acl.aclmdlGetDescFromFile(NULL, path) == 100000
+    assert acl.aclmdlGetDescFromFile(made, NULL) == 100000
+    for arguments in ((NULL, data, len(om.good)), (made, NULL, len(om.good)), (made, data, 0)):
+        assert acl.aclmdlGetDescFromMem(*arguments) == 100000
+    for model, count, work, weight in (
+        (NULL, len(om.good), size, size + 1), (data, 0, size, size + 1),
+        (data, len(om.good), NULL, size + 1), (data, len(om.good), size, NULL),
+    ):  # fmt: skip
+        assert acl.aclmdlQuerySizeFromMem(model, count, work, weight) == 100000
+    ok(acl.aclmdlQuerySizeFromMem(data, len(om.good), size, size + 1))
+    ok(acl.aclmdlDestroyDesc(made))
+
+
+@rule("S9.122")
+def test_descriptions_of_files(device: int, om: OmFiles) -> None:
+    made = acl.aclmdlCreateDesc()
+    assert acl.aclmdlGetNumInputs(made) == acl.aclmdlGetNumOutputs(made) == 0
+    ok(acl.aclmdlGetDescFromFile(made, om.path(om.good)))
+    assert (acl.aclmdlGetNumInputs(made), acl.aclmdlGetNumOutputs(made)) == (2, 2)
+    ok(acl.aclmdlGetDescFromMem(made, ffi.from_buffer(om.pictures), len(om.pictures)))
+    assert (acl.aclmdlGetNumInputs(made), acl.aclmdlGetNumOutputs(made)) == (2, 1)
+    assert ffi.string(acl.aclmdlGetInputNameByIndex(made, 0)) == b"x"
+    ok(acl.aclmdlDestroyDesc(made))
