@@ -35,7 +35,7 @@ constexpr AtcOption kOptions[] = {
     {"precision_mode", kConvert, "", "force_fp16, allow_fp32_to_fp16, must_keep_origin_dtype ..."},
     {"precision_mode_v2", kConvert, "", "fp16, origin, mixed_float16 ..."},
     {"weight", kNone, "", ""},
-    {"input_shape_range", kNone, "", ""},
+    {"input_shape_range", kConvert, "", "ranges of inputs, \"a:[1~8,3,-1,-1]\""},
     {"input_hint_shape", kNone, "", ""},
     {"singleop", kCommand, "", ""},
     {"cal_conf", kNone, "", ""},

@@ -86,6 +86,15 @@ void set_input_shape(ConvertOptions& options, std::string_view text) {
   }
 }
 
+// "a:[1~8,3];b:[4]", the older way to give ranges.
+void set_input_shape_range(ConvertOptions& options, std::string_view text) {
+  if (text.starts_with('['))
+    bad_option("input_shape_range: write the name of each input, a:[1~8,3]");
+  std::string plain(text);
+  std::erase_if(plain, [](char c) { return c == '[' || c == ']'; });
+  set_input_shape(options, plain);
+}
+
 void set_input_format(ConvertOptions& options, std::string_view text) {
   const int32_t format = format_from_name(text);
   if (format != kNchw && format != kNcdhw && format != kNd) {
@@ -263,6 +272,7 @@ struct Setter {
 constexpr Setter kSetters[] = {
     {"soc_version", set_soc_version},
     {"input_shape", set_input_shape},
+    {"input_shape_range", set_input_shape_range},
     {"input_format", set_input_format},
     {"dynamic_batch_size", set_batch_gears},
     {"dynamic_image_size", set_image_gears},

@@ -75,15 +75,25 @@ core::Load load_of(const Step& step) {
 }  // namespace
 
 struct DeviceModel::Execution {
+  Execution(const DeviceModel& device, uint32_t model_id, VariantPtr chosen, void* work_block,
+            Buffers given)
+      : model(device),
+        id(model_id),
+        variant(std::move(chosen)),
+        work(work_block),
+        buffers(std::move(given)) {}
+
   const DeviceModel& model;
   uint32_t id;
   VariantPtr variant;
   void* work;
   Buffers buffers;
-  bool waited_for;  // the caller takes over what the run allocates
+  bool waited_for = false;  // the caller takes over what the run allocates
   // What must live as long as the tasks; null when the caller waits for them.
   std::shared_ptr<const LoadedModel> keep;
   WorkPtr keep_work;
+  std::vector<void*>
+      made;  // memory of outputs that came without; the caller's once the run is over
   Frame frame;
   std::atomic<bool> failed{false};     // for the rest of this run
   std::atomic<bool> cancelled{false};  // not all of it was queued
@@ -320,8 +330,9 @@ std::vector<OutputResult> DeviceModel::execute(const std::shared_ptr<const Loade
   const bool may_linger = timeout_ms >= 0;
   // A run that is waited for to the end does not need to keep the model: the caller does.
   const WorkPtr work = work_for(program);
-  const ExecutionPtr execution(new Execution{
-      *this, loaded->id, variant, work->address, std::move(buffers), true, nullptr, nullptr, {}});
+  const auto execution =
+      std::make_shared<Execution>(*this, loaded->id, variant, work->address, std::move(buffers));
+  execution->waited_for = true;
   if (may_linger) {
     execution->keep = loaded;
     execution->keep_work = work;
@@ -335,30 +346,31 @@ std::vector<OutputResult> DeviceModel::execute(const std::shared_ptr<const Loade
   try {
     stream.synchronize_or_raise(timeout_ms);
   } catch (...) {
-    if (may_linger && target == nullptr) {
-      const std::lock_guard lock(stream_mutex_);
-      lingering_ = loaded;
-    }
+    if (may_linger && target == nullptr) linger(loaded);
+    if (!may_linger) std::for_each(execution->made.begin(), execution->made.end(), release);
     throw;
   }
   std::vector<OutputResult> results;
   for (size_t i = 0; i < program.outputs().size(); ++i) {
     results.push_back({program.output_type(execution->frame, i), execution->buffers.outputs[i]});
   }
-  if (target == nullptr) {  // the stream has done all that was queued before
-    const std::lock_guard lock(stream_mutex_);
-    lingering_.reset();
-  }
+  if (target == nullptr) linger(nullptr);  // the stream has done all that was queued before
   return results;
+}
+
+void DeviceModel::linger(std::shared_ptr<const LoadedModel> loaded) {
+  const std::lock_guard lock(stream_mutex_);
+  lingering_.swap(loaded);
 }
 
 void DeviceModel::submit(const std::shared_ptr<const LoadedModel>& loaded,
                          const VariantPtr& variant, core::Stream& stream, Buffers buffers) {
   const WorkPtr work = work_for(variant->program);
-  queue(
-      stream,
-      ExecutionPtr(new Execution{
-          *this, loaded->id, variant, work->address, std::move(buffers), false, loaded, work, {}}));
+  const auto execution =
+      std::make_shared<Execution>(*this, loaded->id, variant, work->address, std::move(buffers));
+  execution->keep = loaded;
+  execution->keep_work = work;
+  queue(stream, execution);
 }
 
 namespace {
@@ -432,6 +444,7 @@ void DeviceModel::end(Execution& execution) const {
     buffer.size = static_cast<uint64_t>(type.shape.elements()) * ops::dtype_size(type.dtype);
     buffer.address = memory::allocate_device(
         context_->device().index(), std::max<uint64_t>(buffer.size, 1), ACL_MEM_MALLOC_HUGE_FIRST);
+    execution.made.push_back(buffer.address);
   }
   program.store_outputs(execution.frame,
                         execution.view(execution.buffers.outputs, "output", bytes));

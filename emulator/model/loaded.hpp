@@ -113,6 +113,7 @@ class DeviceModel final : public ExecutorBase {
   WorkPtr work_for(const Program& program);
   std::span<const uint8_t> weights_view() const;
   core::Stream& own_stream();
+  void linger(std::shared_ptr<const LoadedModel> loaded);
   void queue(core::Stream& stream, const ExecutionPtr& execution);
   void begin(Execution& execution) const;
   void end(Execution& execution) const;

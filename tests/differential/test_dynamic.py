@@ -15,8 +15,10 @@ from networks import rapidocr
 from onnx import TensorProto, helper
 from random_graphs import graphs
 
-from ascendrt import AclError, _ctl
+from ascendrt import AclError, _ctl, _lib
+from ascendrt._lib import call, lib
 from ascendrt.device import Device
+from ascendrt.memory import Memory
 from ascendrt.model import Model
 
 LIMIT = 1e-4
@@ -179,6 +181,29 @@ def test_results_whose_shape_depends_on_values(tmp_path: Path) -> None:
             compare(model, loaded, np.maximum(random(rows, 4, seed=rows), 0))
 
 
+def test_a_run_that_fails_keeps_no_memory(tmp_path: Path) -> None:
+    """The first output got memory, the second has too little for what the run tells."""
+    model = network(helper.make_node("Relu", ["x"], ["y"]),
+                    helper.make_node("NonZero", ["x"], ["z"]),
+                    inputs={"x": ["n", 4]})  # fmt: skip
+    model.graph.output.append(helper.make_tensor_value_info("z", TensorProto.INT64, None))
+    convert(model, tmp_path / "net.om")
+    with Device() as device, Model(tmp_path / "net.om") as loaded:
+        (x,) = feeds = [random(64, 4)]
+        compare(model, loaded, *feeds)
+        slot = loaded._take()
+        slot.feed.write(0, x)
+        small = Memory(8)
+        call("aclUpdateDataBuffer", slot.fetch._buffers[1], small.pointer, small.size_bytes)
+        before = device.memory().free_bytes
+        for _ in range(20):
+            with pytest.raises(AclError, match="its buffer has 8"):
+                loaded.execute_now(slot)
+            assert lib.aclGetDataBufferAddr(slot.fetch._buffers[0]) == _lib.null()
+        assert device.memory().free_bytes == before
+        small.close()
+
+
 def test_a_loop_over_an_open_length(tmp_path: Path) -> None:
     """The body reads a tensor from around it; its turns are the length of the sequence."""
     turn = helper.make_graph(
@@ -225,8 +250,11 @@ def test_options_hold_for_every_shape(tmp_path: Path, mode: str) -> None:
         assert loaded(x)[0].tobytes() == fixed(x)[0].tobytes()
 
 
-def test_bounds(tmp_path: Path) -> None:
-    convert(cnn(), tmp_path / "net.om", "input_shape=x:1~2,3,8~32,8~32")
+@pytest.mark.parametrize(
+    "option", ["input_shape=x:1~2,3,8~32,8~32", "input_shape_range=x:[1~2,3,8~32,8~32]"]
+)
+def test_bounds(tmp_path: Path, option: str) -> None:
+    convert(cnn(), tmp_path / "net.om", option)
     with Device(), Model(tmp_path / "net.om") as loaded:
         assert loaded.inputs[0].size_bytes == 2 * 3 * 32 * 32 * 4
         assert loaded.outputs[0].size_bytes == 2 * 5 * 32 * 32 * 4
