@@ -82,7 +82,10 @@ namespace {
 
 // What the plan lets a result lie on: `in_place` bytes of `activations`.
 model::PlanFacts plan_of(OnnxBytes& onnx) {
-  const model::Program program = model::Program::compile(model::convert_onnx(onnx.file(), {}));
+  model::ConvertOptions options;
+  options.fuses = false;  // every operator a step of its own
+  const model::Model made = model::convert_onnx(onnx.file(), options);
+  const model::Program program = model::Program::compile(made);
   CHECK(program.missing().empty());
   return program.plan();
 }
