@@ -16,11 +16,14 @@ constexpr int64_t kSegmentPixels = 392;
 constexpr int64_t kSegmentFloats = 128 * 1024;
 constexpr int64_t kLeastPixels = 98;  // smaller segments read the weights too often
 constexpr int64_t kWorkItems = 16;    // enough to share evenly
+constexpr int64_t kFewItems = 8;      // fewer cost more than small segments
 // An input above this, of all images, does not stay in the cache while all tiles read it: then as
 // many tiles as do stay read a part of it together.
 constexpr int64_t kLargeInputBytes = 512 * 1024;
 constexpr int64_t kFittingWeightBytes = 3 * 1024 * 1024;
 constexpr int64_t kGroupWeightBytes = 1024 * 1024;
+constexpr int64_t kWidenGrain = 4 * 1024;
+constexpr int64_t kBandRows = 16;
 constexpr int64_t kStageBytes = 4 * 1024 * 1024;
 constexpr int64_t kMaxTileBlocks = 2;
 
@@ -178,10 +181,15 @@ void BlockedConvolution::list_segments() {
       pixels * in_group_ > kSegmentFloats) {
     pixels /= 2;
   }
-  while (pixels > kLeastPixels &&
-         items * ((s.out_h * s.out_w + pixels - 1) / pixels) < kWorkItems) {
-    pixels /= 2;
-  }
+  const int64_t area = s.out_h * s.out_w;
+  const auto halve_below = [&](int64_t enough, int64_t least) {
+    pixels = std::min(pixels, area);
+    while (pixels > least && items * ((area + pixels - 1) / pixels) < enough) {
+      pixels = (pixels + 1) / 2;
+    }
+  };
+  halve_below(kWorkItems, kLeastPixels);
+  halve_below(kFewItems, kLeastPixels / 4);
   const int64_t rows = std::max<int64_t>(1, pixels / s.out_w);
   const int64_t columns = std::min(s.out_w, pixels);
   for (int64_t h = 0; h < s.out_h; h += rows) {
@@ -262,27 +270,40 @@ void BlockedConvolution::run(const void* x, const void* add, void* y, const Exec
 void BlockedConvolution::stage(const char* x, int64_t images, float* to, const Exec& exec) const {
   const ConvShape& s = spec_.shape;
   if (spec_.layout == InputLayout::kBlocked) {
-    const int64_t plane = spec_.in.block_step();
-    return parallel_for(exec, images * spec_.in.blocks(), [&](int64_t i) {
-      kernels_.widen(x + i * plane * element_bytes_, to + i * plane, plane);
-    });
+    return parallel_ranges(exec, images * image_floats(spec_), kWidenGrain,
+                           [&](int64_t begin, int64_t end) {
+                             kernels_.widen(x + begin * element_bytes_, to + begin, end - begin);
+                           });
   }
-  parallel_for(exec, images * s.in_channels, [&](int64_t i) {
-    float* row = to + i * padded_h(s) * padded_w(s);
-    std::fill_n(row, padded_h(s) * padded_w(s), 0.0F);
-    row += s.pad_top * padded_w(s) + s.pad_left;
-    for (int64_t h = 0; h < s.in_h; ++h, row += padded_w(s)) {
-      const int64_t from = (i * s.in_h + h) * s.in_w;
-      if (spec_.stored == Stored::kFloat) {
-        std::copy_n(reinterpret_cast<const float*>(x) + from, s.in_w, row);
-        continue;
-      }
-      const auto* half = reinterpret_cast<const uint16_t*>(x) + from;
-      const int64_t whole = s.in_w / kLanes * kLanes;
-      kernels_.widen(half, row, whole);
-      for (int64_t w = whole; w < s.in_w; ++w) row[w] = half_to_float(half[w]);
-    }
+  const int64_t bands = (padded_h(s) + kBandRows - 1) / kBandRows;
+  parallel_for(exec, images * s.in_channels * bands, [&](int64_t i) {
+    const int64_t plane = i / bands;
+    const int64_t end = std::min(padded_h(s), (i % bands + 1) * kBandRows);
+    for (int64_t h = i % bands * kBandRows; h < end; ++h) stage_row(x, plane, h, to);
   });
+}
+
+// Row `h` of a plane with its pads.
+void BlockedConvolution::stage_row(const char* x, int64_t plane, int64_t h, float* to) const {
+  const ConvShape& s = spec_.shape;
+  float* row = to + (plane * padded_h(s) + h) * padded_w(s);
+  h -= s.pad_top;
+  if (h < 0 || h >= s.in_h) {
+    std::fill_n(row, padded_w(s), 0.0F);
+    return;
+  }
+  std::fill_n(row, s.pad_left, 0.0F);
+  row += s.pad_left;
+  std::fill_n(row + s.in_w, s.pad_right, 0.0F);
+  const int64_t from = (plane * s.in_h + h) * s.in_w;
+  if (spec_.stored == Stored::kFloat) {
+    std::copy_n(reinterpret_cast<const float*>(x) + from, s.in_w, row);
+    return;
+  }
+  const auto* half = reinterpret_cast<const uint16_t*>(x) + from;
+  const int64_t whole = s.in_w / kLanes * kLanes;
+  kernels_.widen(half, row, whole);
+  for (int64_t w = whole; w < s.in_w; ++w) row[w] = half_to_float(half[w]);
 }
 
 BlockedConvolution::Work BlockedConvolution::work_at(int64_t item, int64_t images) const {

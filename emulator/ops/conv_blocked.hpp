@@ -80,6 +80,7 @@ class BlockedConvolution {
   void pack_depthwise(const float* weights);
   float weight_at(const float* weights, int64_t output, size_t tap, int64_t channel) const;
   void stage(const char* x, int64_t images, float* to, const Exec& exec) const;
+  void stage_row(const char* x, int64_t plane, int64_t h, float* to) const;
   void run_dense(const Images& images, const Exec& exec) const;
   Work work_at(int64_t item, int64_t images) const;
   InputAhead ahead_of(const Work& work, int64_t images) const;
