@@ -14,7 +14,9 @@
 #include "model/atc_options.hpp"
 #include "model/convert.hpp"
 #include "model/om_container.hpp"
+#include "model/om_json.hpp"
 #include "model/om_reader.hpp"
+#include "model/output_file.hpp"
 
 namespace ascendrt::model {
 namespace {
@@ -179,6 +181,7 @@ class Run {
   void convert();
   void check();
   void show();
+  void to_json();
   void go();
 
  private:
@@ -353,15 +356,32 @@ void Run::show() {
   describe(source.read(""), source.bytes().size());
 }
 
+void Run::to_json() {
+  const std::string& path = line_.get("om");
+  const std::string& target = line_.get("json");
+  if (path.empty()) {
+    refuse("E10004: --om is missing: say which model to write as JSON; networks (--model) are not");
+  }
+  if (target.empty()) refuse("E10004: --json is missing: say where the JSON goes");
+  const OmSource source = OmSource::from_file(path);
+  source.check_header(Entry::kLoadFile);
+  const std::string text = model_def_json(source.read_description());
+  OutputFile file(target);
+  file.write({reinterpret_cast<const uint8_t*>(text.data()), text.size()});
+  file.rename();
+}
+
 void Run::go() {
   const std::string mode = line_.has("mode") ? line_.get("mode") : "0";
   if (line_.has("help")) return help();
   if (mode == "0") return convert();
+  if (mode == "1") return to_json();
   if (mode == "3") return check();
   if (mode == "6") return show();
-  refuse("E10001: --mode=" + mode +
-         " is not offered, only 0 (convert), 3 (check) and 6 (show) are; `ascendrt om info --json` "
-         "writes what a model holds");
+  refuse(
+      "E10001: --mode=" + mode +
+      " is not offered, only 0 (convert), 1 (to JSON), 3 (check) and 6 (show) are; graphs that the "
+      "vendor's compiler dumps (5) and code for small devices (30) do not exist here");
 }
 
 // As it is recorded in the model. Where the files lie is nobody's business but the vendor's tool

@@ -13,4 +13,7 @@ namespace ascendrt::model {
 // also what was inferred to run it, and the source that is used instead. Types are acl numbers.
 std::string model_json(const Model& model);
 
+// The definition in the file, as the vendor's compiler writes it (--mode=1).
+std::string model_def_json(const Model& model);
+
 }  // namespace ascendrt::model

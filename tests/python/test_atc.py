@@ -85,6 +85,36 @@ def test_a_script_of_the_vendor_runs(tmp_path: Path) -> None:
     assert "soc_version[Ascend910B1]" in shown.stdout
 
 
+def test_a_model_as_json(tmp_path: Path) -> None:
+    """Names of the vendor's schema; floats are text, weights and offsets are left out."""
+    net = network(
+        tmp_path,
+        helper.make_node("LeakyRelu", ["x"], ["h"], "first", alpha=0.25),
+        helper.make_node("Softmax", ["h"], ["y"], "second"),
+    )
+    made = atc(f"--model={net}", *WANTED, f"--output={tmp_path}/net")
+    assert made.returncode == 0, made.stderr
+    failed(atc("--mode=1", f"--om={tmp_path}/net.om"), "E10004", "--json")
+    failed(atc("--mode=1", f"--json={tmp_path}/net.json"), "E10004", "--om")
+    failed(atc("--mode=1", f"--om={tmp_path}/none.om", f"--json={tmp_path}/net.json"), "none.om")
+    assert not (tmp_path / "net.json").exists()
+    done = atc("--mode=1", f"--om={tmp_path}/net.om", f"--json={tmp_path}/net.json")
+    assert done.returncode == 0 and "ATC run success" in done.stdout, done.stderr
+    definition = json.loads((tmp_path / "net.json").read_text())
+    (graph,) = definition["graph"]
+    ops = {op["name"]: op for op in graph["op"]}
+    assert [op["type"] for op in graph["op"]][:1] == ["Data"] and definition["version"] == 2
+    desc = ops["x"]["output_desc"][0]
+    assert (desc["dtype"], desc["shape"], desc["layout"]) == ("DT_FLOAT", {"dim": [1, 4]}, "ND")
+    assert not {"size", "data_offset", "weight_size"} & desc.keys()
+    attributes = {entry["key"]: entry["value"] for entry in definition["attr"]}
+    assert attributes["soc_version"] == {"s": "Ascend910B1"}
+    assert attributes["attr_model_out_nodes_name"]["list"]["val_type"] == "VT_LIST_STRING"
+    assert ops["second"]["input"] == ["first:0"]
+    (slope,) = [e["value"] for e in ops["first"]["attr"] if e["key"] == "negative_slope"]
+    assert slope == {"f": "0.25"}
+
+
 def test_the_command_line_of_the_vendor_is_that_of_om_convert(tmp_path: Path) -> None:
     assert atc(f"--model={DIGITS}", *WANTED, f"--output={tmp_path}/a").returncode == 0
     words = (f"--model={DIGITS}", *WANTED, f"--output={tmp_path}/b")
