@@ -10,7 +10,7 @@ goes back to the runtime with the last view.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -156,6 +156,14 @@ class Memory(_fast.Block, Owned):
         check_byte(byte)
         size = self.size_bytes
         call("aclrtMemset", self.pointer, size, byte, size, ids={"memory": self})
+
+    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> NoReturn:
+        """Refuse `np.asarray(memory)`: numpy would otherwise wrap the object itself."""
+        raise TypeError(
+            "device memory is no host memory, so numpy cannot view it; copy it with "
+            "memory.read(shape, dtype) or memory.read_into(array); PinnedMemory is an array "
+            "without a copy"
+        )
 
     def room(self, size_bytes: int, offset_bytes: int) -> int:
         """Return the bytes from `offset_bytes` to the end. Raises: ValueError when they lack."""

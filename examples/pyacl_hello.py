@@ -71,6 +71,8 @@ def recognise(model, picture):
 
 
 def main():
+    if len(sys.argv) != 2:
+        sys.exit(f"usage: python {sys.argv[0]} digits.om")
     picture = np.load("examples/digits/heldout.npz")["pixels"][0].astype(np.float32) / 16
     check(acl.init(), "acl.init")
     check(acl.rt.set_device(0), "acl.rt.set_device")

@@ -73,4 +73,6 @@ def main(om: str) -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit(f"usage: python {sys.argv[0]} digits.om")
     main(sys.argv[1])

@@ -6,7 +6,7 @@ import json
 import re
 
 from c_text import NOTICE, constants_text, defines_text, types_text
-from model import Function, Model, Param, Soc
+from model import Code, Function, Model, Param, Soc
 
 CORE_MARKER = "ascendrt_emu_marker"
 
@@ -92,7 +92,8 @@ struct CodeText {{
   int32_t value;
   const char* name;
   const char* meaning;
-  const char* hint;  // "" where nothing is known
+  const char* hint;  // "likely cause; fix", "" where nothing is known
+  const char* fix;   // what to do, for texts that do not say it; "" for codes of many causes
 }};
 
 inline constexpr CodeText kCodes[] = {{
@@ -122,13 +123,22 @@ constexpr const char* code_hint(int32_t value) {{
   return code != nullptr ? code->hint : "";
 }}
 
+constexpr const char* code_fix(int32_t value) {{
+  const CodeText* code = find_code(value);
+  return code != nullptr ? code->fix : "";
+}}
+
 }}  // namespace ascendrt
 """
 
 
+def _fix(code: Code) -> str:
+    return "" if code.general else code.hint.rpartition("; ")[2]
+
+
 def emit_codes(model: Model) -> str:
     rows = "\n".join(
-        f"    {{{c.value}, {json.dumps(c.name)}, {json.dumps(c.meaning)}, {json.dumps(c.hint)}}},"
+        f"    {{{c.value}, {', '.join(map(json.dumps, (c.name, c.meaning, c.hint, _fix(c))))}}},"
         for c in model.codes_by_value()
     )
     return _CODES_HPP.replace("@ROWS@", rows)

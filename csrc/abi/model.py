@@ -198,6 +198,7 @@ class Code:
     layer: str
     meaning: str
     hint: str
+    general: bool
 
 
 @dataclass(frozen=True)
@@ -414,7 +415,8 @@ def _codes(table: Table, consts: list[Const]) -> Iterator[Code]:
         if name in values and values[name].value is None:
             continue  # torch-npu's headers only
         value = row["value"] if "value" in row else values[name].number
-        yield Code(name, value, row["layer"], row["meaning"], row.get("hint", ""))
+        yield Code(name, value, row["layer"], row["meaning"], row.get("hint", ""),
+                   row.get("general", False))
 
 
 def _cxx(table: Table) -> tuple[CxxSymbol, ...]:

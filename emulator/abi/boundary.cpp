@@ -9,21 +9,19 @@
 namespace ascendrt::abi {
 namespace {
 
-// Unread failures are kept newest first up to the first size; older text is cut. The newest one may
-// be longer: it may list every operator of a large model.
-constexpr size_t kMaxMessageBytes = 8192;
+// The newest failure may be longer than all that is kept: it may list every operator of a large
+// model.
 constexpr size_t kMaxNewestBytes = 256 << 10;
 
 std::string describe(ApiId api, const base::Error& error) {
   std::string line = "[" + std::to_string(error.code) + " " + code_name(error.code) + "] ";
   line += api_name(api);
   line += ": " + error.text;
-  // By convention a text says behind a semicolon what to do; one that does not gets the code's
-  // hint.
+  // By convention a text says behind a semicolon what to do; one that does not gets the code's fix.
   const bool advises = error.text.find(';') != std::string::npos;
-  if (const char* hint = code_hint(error.code); !advises && *hint != '\0') {
-    line += ". ";
-    line += hint;
+  if (const char* fix = code_fix(error.code); !advises && *fix != '\0') {
+    line += "; ";
+    line += fix;
   }
   return line;
 }

@@ -20,6 +20,9 @@
 
 namespace ascendrt::abi {
 
+// Unread failures are kept newest first up to this size; older text is cut.
+inline constexpr size_t kMaxMessageBytes = 8192;
+
 // Notes a failure of this thread: recent message always, last error unless the layer says
 // otherwise. Returns the code. Never throws (out of memory drops the text).
 base::Code note_failure(ApiId api, const base::Error& error) noexcept;

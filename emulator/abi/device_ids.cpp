@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "abi/checks.hpp"
+#include "base/similar.hpp"
 #include "core/context.hpp"
 #include "core/device.hpp"
 #include "core/version_info.hpp"
@@ -93,10 +94,13 @@ const std::vector<aclCannAttr>& available_attributes() {
 }
 
 int32_t npu_arch_of(std::string_view name) {
+  std::vector<std::string_view> known;
   for (const gen::Soc& soc : gen::kSocs) {
     if (name == soc.name) return soc.npu_arch;
+    known.emplace_back(soc.name);
   }
-  refuse_value("argument socVersion is '" + std::string(name) + "', no SoC that is known");
+  refuse_value("argument socVersion is '" + std::string(name) + "', no SoC that is known" +
+               base::did_you_mean(name, known));
 }
 
 }  // namespace

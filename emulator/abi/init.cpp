@@ -139,7 +139,8 @@ const char* art_emu_aclrtGetSocName(void) {
 }
 
 // Reading takes the message out. A thread without a context fails this call's own inner query, and
-// that failure is reported in front of what is there. src: rules S1 of aclGetRecentErrMsg.
+// that failure is reported too, behind what the caller asks about; all of it stays. src: rules S1
+// of aclGetRecentErrMsg.
 const char* art_emu_aclGetRecentErrMsg(void) {
   core::ThreadState& thread = core::thread_state();
   if (core::forked_child()) return take_message(thread);  // its own refusal says nothing new
@@ -147,10 +148,14 @@ const char* art_emu_aclGetRecentErrMsg(void) {
   call<ApiId::aclGetRecentErrMsg>([&] { context = core::current_context_or_null(); });
   try {
     if (!context) {
-      call<ApiId::aclGetRecentErrMsg>([] {
-        base::fail(ACL_ERROR_RT_CONTEXT_NULL,
-                   "rtGetDevMsg found no valid context: the calling thread has none");
-      });
+      const std::string pending = std::exchange(thread.message, {});
+      call<ApiId::aclGetRecentErrMsg>(
+          [] { base::fail(ACL_ERROR_RT_CONTEXT_NULL, "rtGetDevMsg found no valid context"); });
+      if (pending.size() >= kMaxMessageBytes) {
+        thread.message = pending;
+      } else if (!pending.empty()) {
+        thread.message = pending + "\n" + thread.message;
+      }
       thread.message_taken = thread.message;
       return thread.message_taken.c_str();
     }

@@ -9,6 +9,7 @@
 
 #include "base/config.hpp"
 #include "base/error.hpp"
+#include "base/similar.hpp"
 #include "core/config_file.hpp"
 #include "core/cost.hpp"
 #include "core/init_callback.hpp"
@@ -26,14 +27,16 @@ constexpr const char* kVisibleDevices = "ASCEND_RT_VISIBLE_DEVICES";
 std::atomic<Runtime*> g_runtime{nullptr};
 
 const gen::Soc& find_soc(const std::string& name) {
-  std::string known;
+  std::vector<std::string_view> known;
   for (const gen::Soc& soc : gen::kSocs) {
     if (name == soc.name) return soc;
-    known += known.empty() ? "" : ", ";
-    known += soc.name;
+    known.emplace_back(soc.name);
   }
   base::fail(ACL_ERROR_INTERNAL_ERROR,
-             "ASCENDRT_SOC='" + name + "' is no known SoC; known are: " + known);
+             "ASCENDRT_SOC='" + name + "' is no known SoC" +
+                 base::did_you_mean(name, known, "",
+                                    "; names are like Ascend910B1, Ascend910_9391, Ascend310P3 or "
+                                    "Ascend310B4, docs/emulation.md lists them"));
 }
 
 // The next comma-separated entry as a number; nothing when it is none.

@@ -305,7 +305,7 @@ void SteppedExecutor::write_trace() {
   probe::RunFacts facts;
   {
     Section section(*this);
-    facts.seed = settings_.seed;
+    if (settings_.seeded) facts.seed = settings_.seed;
     facts.host_threads = numbers_;
     facts.overtaken = overtaken_;
   }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/similar.hpp"
 #include "model/atc_options.hpp"
 #include "model/convert.hpp"
 #include "model/om_container.hpp"
@@ -49,21 +50,11 @@ const AtcOption* find_option(std::string name) {
   return matches == 1 ? longer : nullptr;
 }
 
-// The names that share most of their beginning, for a word that is none.
-std::string similar_names(std::string name) {
+std::string did_you_mean_option(std::string name) {
   std::replace(name.begin(), name.end(), '-', '_');
-  constexpr size_t kLeast = 4;
-  std::string names;
-  for (const AtcOption& option : atc_options()) {
-    const size_t length = std::min(option.name.size(), name.size());
-    const auto first = option.name.begin();
-    const auto same =
-        std::mismatch(first, first + static_cast<std::ptrdiff_t>(length), name.begin());
-    if (same.first - first >= static_cast<std::ptrdiff_t>(kLeast)) {
-      names += " --" + std::string(option.name);
-    }
-  }
-  return names.empty() ? "" : "; similar ones are" + names;
+  std::vector<std::string_view> known;
+  for (const AtcOption& option : atc_options()) known.push_back(option.name);
+  return base::did_you_mean(name, known, "--");
 }
 
 bool is_among(std::string_view values, std::string_view value) {
@@ -134,7 +125,7 @@ size_t CommandLine::take(std::span<const std::string> words, size_t at) {
   const std::string name = word.substr(dashes, equals - dashes);
   const AtcOption* option = find_option(name);
   if (option == nullptr) {
-    refuse("E10003: unknown command line option '--" + name + "'" + similar_names(name));
+    refuse("E10003: unknown command line option '--" + name + "'" + did_you_mean_option(name));
   }
   if (option->name == "help") return set(*option, "true"), 1;
   if (equals != std::string::npos) return set(*option, word.substr(equals + 1)), 1;

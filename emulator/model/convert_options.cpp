@@ -5,6 +5,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "base/similar.hpp"
 #include "gen/soc.inc"
 #include "model/convert.hpp"
 #include "model/om_container.hpp"
@@ -252,13 +253,15 @@ void set_fusion(ConvertOptions& options, std::string_view text) {
 
 // A chip or a family of chips that exists: a model for any other could be loaded nowhere.
 void set_soc_version(ConvertOptions& options, std::string_view name) {
+  std::vector<std::string_view> known;
   for (const gen::Soc& soc : gen::kSocs) {
+    known.emplace_back(soc.name);
     if (name != soc.name && name != soc.short_name) continue;
     options.soc_version = name;
     return;
   }
-  bad_option("soc_version: no chip is called '" + std::string(name) +
-             "'; names are like Ascend910B1 or Ascend310P3");
+  bad_option("soc_version: no chip is called '" + std::string(name) + "'" +
+             base::did_you_mean(name, known, "", "; names are like Ascend910B1 or Ascend310P3"));
 }
 
 void set_command_line(ConvertOptions& options, std::string_view text) {

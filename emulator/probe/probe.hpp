@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 namespace ascendrt::probe {
@@ -30,8 +31,8 @@ struct CallSpan {
 struct RunFacts {
   std::string clock;
   std::string soc;
-  std::string timing;  // settings that differ from the chip's row
-  uint64_t seed = 0;
+  std::string timing;            // settings that differ from the chip's row
+  std::optional<uint64_t> seed;  // of ASCENDRT_SCHED_SEED
   uint32_t host_threads = 0;
   uint64_t overtaken = 0;  // calls that came after the clock had gone on without their thread
 };

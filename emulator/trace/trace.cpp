@@ -124,7 +124,8 @@ void File::add_tasks(std::vector<Row>& rows, Names& names) {
 std::string header_of(const probe::RunFacts& facts, const Names& names) {
   std::string text =
       "{\"metadata\":{\"clock\":" + quoted(facts.clock) + ",\"soc\":" + quoted(facts.soc) +
-      ",\"timing\":" + quoted(facts.timing) + ",\"seed\":" + std::to_string(facts.seed) +
+      ",\"timing\":" + quoted(facts.timing) +
+      ",\"seed\":" + (facts.seed ? std::to_string(*facts.seed) : "null") +
       ",\"host_threads\":" + std::to_string(facts.host_threads) +
       ",\"equal_bits\":" + quoted(promise(facts)) + "},\n\"traceEvents\":[\n" +
       "{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":0,\"args\":{\"name\":\"host\"}}";

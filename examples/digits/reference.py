@@ -14,6 +14,8 @@ import onnxruntime
 
 
 def main() -> None:
+    if len(sys.argv) != 4:
+        sys.exit(f"usage: python {sys.argv[0]} MODEL.onnx IMAGES.npy ANSWERS.npy")
     model, images, answers = sys.argv[1:]
     session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
     name = session.get_inputs()[0].name

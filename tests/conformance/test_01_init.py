@@ -345,6 +345,7 @@ def test_recent_message_without_context() -> None:
 
     first, code, second, third = run_fresh(body)
     assert code == 107001
+    assert "4711" in second.splitlines()[0], "what was asked about comes first"
     assert first and "4711" not in first
     assert "4711" in second and "4711" in third and len(third) > len(second) > len(first)
 

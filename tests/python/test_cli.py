@@ -164,6 +164,19 @@ def test_a_bad_setting_is_an_error_with_its_name() -> None:
     refused(ascendrt("info", ASCENDRT_BACKEND="reel"), "ASCENDRT_BACKEND", "auto, real, emu")
 
 
+def test_a_misspelt_chip_is_told_the_nearest_ones() -> None:
+    for given, meant in (
+        ("Ascend910b1", "did you mean Ascend910B1?"),
+        ("Asend310P3", "did you mean Ascend310P3"),
+        ("V100", "names are like Ascend910B1"),
+    ):
+        done = ascendrt("info", ASCENDRT_SOC=given)
+        assert done.returncode == 1
+        [line] = [line for line in done.stdout.splitlines() if "no known SoC" in line]
+        assert f"ASCENDRT_SOC='{given}' is no known SoC; {meant}" in line
+        assert len(line) < 200, "the list of all chips is in docs/emulation.md"
+
+
 def test_real_without_cann_lists_the_places() -> None:
     done = ascendrt("info", ASCENDRT_BACKEND="real", ASCEND_HOME_PATH="/nonexistent/cann")
     if os.path.exists("/usr/local/Ascend"):

@@ -116,6 +116,34 @@ def test_hello_says_what_failed(sdk: Path, tmp_path: Path, language: str) -> Non
     assert "done" not in done.stdout
 
 
+# acltools.py is what the guides share: asking for the model is one of its functions.
+SCRIPTS = [
+    path
+    for path in sorted(EXAMPLES.rglob("*.py"))
+    if "sys.argv" in path.read_text() and path.name != "acltools.py"
+]
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
+def test_scripts_without_their_arguments_say_what_they_need(script: Path) -> None:
+    done = run(sys.executable, script, cwd=REPOSITORY)
+    assert done.returncode != 0
+    assert done.stderr.startswith("usage: python "), done.stderr
+
+
+def test_every_example_is_run_by_a_test() -> None:
+    """By its name, or by a glob over its folder; acltools.py is what the guides share."""
+    tests = "".join(path.read_text() for path in (REPOSITORY / "tests").rglob("*.py"))
+    left = [
+        path.name
+        for path in EXAMPLES.rglob("*")
+        if path.suffix in (".py", ".c", ".cpp")
+        and path.name not in tests
+        and not re.search(rf"\b{path.stem}\b", tests)
+    ]
+    assert left == []
+
+
 @pytest.mark.parametrize("flags", ["", OLD_ABI])
 @pytest.mark.parametrize("variable", ["ASCEND_TOOLKIT_HOME", "ASCEND_HOME_PATH"])
 def test_cmake_project(

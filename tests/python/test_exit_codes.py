@@ -78,7 +78,7 @@ _TABLE = {
         ("convert ONNX -o OUT/net.om", DONE, ""),
         ("convert", WRONG, "--model is missing"),
         ("convert ONNX", WRONG, "--output is missing"),
-        ("convert ONNX -o OUT/n.om --soc_versoin=x", WRONG, "similar ones are --soc_version"),
+        ("convert ONNX -o OUT/n.om --soc_versoin=x", WRONG, "did you mean --soc_version?"),
         ("convert ONNX -o OUT/n.om --soc_version=Ascend1", WRONG, "no chip is called"),
         ("convert ONNX -o OUT/n.om --input_shape=x", WRONG, "is not of the form"),
         ("convert ONNX -o OUT/n.om --input_shape=nosuch:1", FAILED, "nosuch"),

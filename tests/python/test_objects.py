@@ -146,7 +146,7 @@ def test_a_model_describes_itself_and_runs(device: ascendrt.Device, om: Path) ->
 
 @pytest.mark.parametrize("kind", ["memory", "nothing"])
 def test_a_model_says_what_is_no_array(device: ascendrt.Device, om: Path, kind: str) -> None:
-    text = r"no array of numbers.*float32.*read\(\)"
+    text = r"(no array of numbers.*float32|device memory is no host memory).*read\("
     with ascendrt.Model(om) as model, ascendrt.Memory(256) as memory:
         given = memory if kind == "memory" else None
         with pytest.raises(TypeError, match=text):
@@ -214,3 +214,14 @@ def test_a_model_without_a_device() -> None:
     done = run(sys.executable, "-c", code)
     assert done.returncode == 1
     assert "aclmdlLoadFromMem" in done.stderr
+
+
+def test_device_memory_is_no_array_and_pinned_memory_is_one() -> None:
+    with ascendrt.Device(0), ascendrt.Memory(64) as memory, ascendrt.PinnedMemory(64) as pinned:
+        for take in (np.asarray, np.array, np.sum):
+            with pytest.raises(TypeError, match=r"copy it with memory\.read\(shape, dtype\)"):
+                take(memory)
+        view = np.asarray(pinned)
+        view[:] = 7
+        assert view.dtype == np.uint8 and bytes(pinned.buffer) == b"\7" * 64
+        del view

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import tomllib
 from command import REPOSITORY, ascendrt, run
 
 import ascendrt as ascendrt_package
@@ -66,7 +67,10 @@ LANGUAGES = {"python", "sh", "c", "console", "mermaid"}
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_no_block_escapes(page: Path) -> None:
-    fences = re.findall(r"^ *```(.*)$", page.read_text(), re.M)
+    fences = re.findall(r"^[ >]*(?:```|~~~)(.*)$", page.read_text(), re.M)
+    assert fences == re.findall(r"^```(.*)$", page.read_text(), re.M), (
+        "an indented block is not run"
+    )
     assert len(fences) % 2 == 0
     assert set(fences[::2]) <= LANGUAGES
     assert set(fences[1::2]) <= {""}
@@ -128,6 +132,13 @@ def test_readme_lists_every_setting() -> None:
     table = set(re.findall(r"^\| `(ASCENDRT_[A-Z_]+)`", README.read_text(), re.M))
     assert read, "no source was read"
     assert table == read
+
+
+def test_every_chip_is_listed() -> None:
+    page = (REPOSITORY / "docs" / "emulation.md").read_text()
+    rows = re.findall(r"^\| Ascend\d+ \| (.*) \|$", page, re.M)
+    known = tomllib.loads((REPOSITORY / "csrc" / "abi" / "soc.toml").read_text())["soc"]
+    assert sorted(name for row in rows for name in row.split()) == sorted(known)
 
 
 def test_readme_lists_every_command() -> None:

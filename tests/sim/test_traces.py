@@ -65,6 +65,7 @@ def test_threads_that_take_turns(tmp_path: Path) -> None:
     assert runs[0][0] == runs[1][0]
     assert runs[0][1]["metadata"]["equal_bits"].startswith("yes, if the program's own")
     assert runs[0][1]["metadata"]["host_threads"] == 3
+    assert runs[0][1]["metadata"]["seed"] is None, "none was set, so none can be repeated"
 
 
 def test_no_promise_when_the_clock_went_on_without_the_thread(tmp_path: Path) -> None:

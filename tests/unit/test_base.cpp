@@ -12,6 +12,7 @@
 #include "base/handle.hpp"
 #include "base/json.hpp"
 #include "base/mutex.hpp"
+#include "base/similar.hpp"
 #include "test.hpp"
 
 namespace {
@@ -31,6 +32,18 @@ struct Thing : ascendrt::base::Object {
 struct Stranger : ascendrt::base::Object {
   static constexpr Kind kKind = Kind::kLoadConfig;
 };
+
+TEST(base_nearest_names) {
+  const auto meant = [](std::string_view word) {
+    return ascendrt::base::did_you_mean(word, {"Ascend910B1", "Ascend910B2", "Ascend310P3"}, "",
+                                        "; none");
+  };
+  CHECK_EQ(meant("Ascend910b1"), std::string("; did you mean Ascend910B1?"));
+  CHECK_EQ(meant("ascend310p3"), std::string("; did you mean Ascend310P3?"));
+  CHECK_EQ(meant("Ascend910B"), std::string("; did you mean Ascend910B1 or Ascend910B2?"));
+  for (const char* far : {"", "foo", "a100"}) CHECK_EQ(meant(far), std::string("; none"));
+  CHECK_EQ(meant(std::string(100000, 'A')), std::string("; none"));
+}
 
 }  // namespace
 
