@@ -1,5 +1,6 @@
 // Convolution and pooling on blocked tensors against plain loops; equal bits for every instruction
 // set and number of threads.
+#include <algorithm>
 #include <cstring>
 
 #include "ops/conv_blocked.hpp"
@@ -211,6 +212,40 @@ TEST(blocked_conv_of_large_layers_gives_the_same_bits) {
     const auto first = run(c, ops::Isa::kPortable, ops::Workers::serial());
     CHECK(test::distance(first, expected_of(c)) < 2e-6);
     for (const ops::Isa isa : test::isas()) CHECK(test::same_bits(run(c, isa, two), first));
+  }
+}
+
+// More weights than stay in a cache and many images: tiles are computed in groups, pictures in
+// turn.
+TEST(blocked_conv_of_many_weights_gives_the_same_bits) {
+  ops::Workers three(3);
+  Random random(4);
+  for (const int64_t stride : {1, 2}) {
+    Case c;
+    ops::ConvShape& s = c.spec.shape;
+    s = {};
+    s.batch = 3;
+    s.in_channels = 1024;
+    s.out_channels = 1000;
+    s.in_h = s.in_w = 7;
+    s.kernel_h = s.kernel_w = 1;
+    s.stride_h = s.stride_w = stride;
+    s.resolve();
+    c.spec.in = {s.batch, s.in_channels, s.in_h, s.in_w, {}};
+    c.spec.out = {s.batch, s.out_channels, s.out_h, s.out_w, {}};
+    c.x = random.values(s.batch * s.in_channels * s.in_h * s.in_w);
+    c.w = random.values(s.out_channels * s.in_channels);
+    c.bias = random.values(s.out_channels);
+    const auto first = run(c, ops::best_isa(), ops::Workers::serial());
+    CHECK(test::distance(first, expected_of(c)) < 5e-6);
+    CHECK(test::same_bits(run(c, ops::best_isa(), three), first));
+    Case one = c;  // the last image alone, in another order of work
+    one.spec.shape.batch = one.spec.in.batch = one.spec.out.batch = 1;
+    const auto image = static_cast<std::ptrdiff_t>(s.in_channels * s.in_h * s.in_w);
+    one.x.assign(c.x.end() - image, c.x.end());
+    const auto last = run(one, ops::best_isa(), ops::Workers::serial());
+    CHECK(std::equal(last.begin(), last.end(),
+                     first.end() - static_cast<std::ptrdiff_t>(last.size())));
   }
 }
 

@@ -31,3 +31,16 @@ TEST(workers_serve_callers_that_meet) {
   for (std::thread& caller : callers) caller.join();
   CHECK_EQ(sum.load(), 4 * 200 * 1225);
 }
+
+// Items at the end take long: threads that are done take them over one by one.
+TEST(workers_share_uneven_items) {
+  ops::Workers workers(3);
+  for (int round = 0; round < 200; ++round) {
+    std::vector<std::atomic<int>> hits(37);
+    ops::parallel_for({workers, nullptr}, 37, [&](int64_t i) {
+      for (int64_t k = 0; k < i * i * 20; ++k) asm volatile("");
+      ++hits[static_cast<size_t>(i)];
+    });
+    for (const auto& hit : hits) CHECK_EQ(hit.load(), 1);
+  }
+}
