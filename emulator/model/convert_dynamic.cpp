@@ -348,6 +348,9 @@ Model specialise(const Model& whole, std::span<const uint8_t> weights,
   if (file.graph.inputs.size() != shapes.size()) refuse("the model has another number of inputs");
   const ConvertOptions options = parse_convert_options(whole.attrs.string_or(kOptions, ""));
   Model made = convert_fixed(file, with_shapes(options, file, shapes), Purpose::kRun);
+  if (made.inputs.size() != whole.inputs.size() || made.outputs.size() != whole.outputs.size()) {
+    refuse("the network in the file has other inputs or outputs than the model");
+  }
   share_weights(whole, weights, made);
   return made;
 }

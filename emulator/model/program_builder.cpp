@@ -399,7 +399,8 @@ Program Program::compile(const Model& model) {
     program.missing_.emplace_back("the model has no graph");
     return program;
   }
-  if (is_imported(model)) return {};  // each choice of shapes has a program of its own
+  if (is_imported(model) && model.is_dynamic())
+    return {};  // each choice of shapes has a program of its own
   if (model.is_dynamic()) {
     Program program;
     program.missing_.emplace_back(
