@@ -57,40 +57,6 @@ aclError art_emu_aclmdlSetDump(const char *dumpCfgPath) {
 aclError art_emu_aclopCompileAndExecute(const char *opType, int numInputs, const aclTensorDesc *const inputDesc[], const aclDataBuffer *const inputs[], int numOutputs, const aclTensorDesc *const outputDesc[], aclDataBuffer *const outputs[], const aclopAttr *attr, aclopEngineType engineType, aclopCompileType compileFlag, const char *opPath, aclrtStream stream) {
   return abi::stub_status(ApiId::aclopCompileAndExecute);
 }
-aclopAttr *art_emu_aclopCreateAttr(void) {
-  abi::stub_called(ApiId::aclopCreateAttr);
-  return nullptr;
-}
-void art_emu_aclopDestroyAttr(const aclopAttr *attr) {
-  abi::stub_called(ApiId::aclopDestroyAttr);
-}
-aclError art_emu_aclopSetAttrBool(aclopAttr *attr, const char *attrName, uint8_t attrValue) {
-  return abi::stub_status(ApiId::aclopSetAttrBool);
-}
-aclError art_emu_aclopSetAttrDataType(aclopAttr *attr, const char *attrName, aclDataType attrValue) {
-  return abi::stub_status(ApiId::aclopSetAttrDataType);
-}
-aclError art_emu_aclopSetAttrFloat(aclopAttr *attr, const char *attrName, float attrValue) {
-  return abi::stub_status(ApiId::aclopSetAttrFloat);
-}
-aclError art_emu_aclopSetAttrInt(aclopAttr *attr, const char *attrName, int64_t attrValue) {
-  return abi::stub_status(ApiId::aclopSetAttrInt);
-}
-aclError art_emu_aclopSetAttrListBool(aclopAttr *attr, const char *attrName, int numValues, const uint8_t *values) {
-  return abi::stub_status(ApiId::aclopSetAttrListBool);
-}
-aclError art_emu_aclopSetAttrListFloat(aclopAttr *attr, const char *attrName, int numValues, const float *values) {
-  return abi::stub_status(ApiId::aclopSetAttrListFloat);
-}
-aclError art_emu_aclopSetAttrListInt(aclopAttr *attr, const char *attrName, int numValues, const int64_t *values) {
-  return abi::stub_status(ApiId::aclopSetAttrListInt);
-}
-aclError art_emu_aclopSetAttrListListInt(aclopAttr *attr, const char *attrName, int numLists, const int *numValues, const int64_t *const values[]) {
-  return abi::stub_status(ApiId::aclopSetAttrListListInt);
-}
-aclError art_emu_aclopSetAttrString(aclopAttr *attr, const char *attrName, const char *attrValue) {
-  return abi::stub_status(ApiId::aclopSetAttrString);
-}
 aclError art_emu_aclopStartDumpArgs(uint32_t dumpType, const char *path) {
   return abi::stub_status(ApiId::aclopStartDumpArgs);
 }

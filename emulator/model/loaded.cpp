@@ -17,10 +17,8 @@
 #include "model/types.hpp"
 
 namespace ascendrt::model {
-namespace {
-
 // Threads that share the items of one kernel; helpers are started by the first large kernel.
-ops::Workers& workers() {
+ops::Workers& compute_workers() {
   static auto* const shared = [] {
     const unsigned cores = std::max(1U, std::thread::hardware_concurrency());
     const auto count = base::env_int("ASCENDRT_COMPUTE_THREADS", std::min(cores, 16U), 1, 256);
@@ -29,10 +27,12 @@ ops::Workers& workers() {
   return *shared;
 }
 
+namespace {
+
 // A job costs about a microsecond, and several more when the helpers sleep.
 ops::Workers& workers_for(const Step& step) {
   constexpr int64_t kWorthSharing = 200'000;
-  return step.operations < kWorthSharing ? ops::Workers::serial() : workers();
+  return step.operations < kWorthSharing ? ops::Workers::serial() : compute_workers();
 }
 
 bool is_device_memory(const void* address) {

@@ -19,6 +19,9 @@
 
 namespace ascendrt::model {
 
+// The threads that share the items of large kernels, of models and of single operators.
+ops::Workers& compute_workers();
+
 // Blocks of the caller for a model's work area and weights; null: the model allocates them.
 struct ModelMemory {
   void* work = nullptr;

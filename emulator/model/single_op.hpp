@@ -1,0 +1,50 @@
+// One operator run by itself. Owns: an operator of the table with its attributes and operands.
+// Must never: know streams, handles of clients or where the bytes come from.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "model/op_set.hpp"
+
+namespace ascendrt::model {
+
+// What is known of an operand before the operator runs.
+struct SingleOperand {
+  TensorType type;
+  bool connected = true;
+  std::shared_ptr<const Bytes> known;  // its bytes; null: memory of the device holds them
+};
+
+// Immutable: may run on several threads at once.
+class SingleOp {
+ public:
+  // Raises 100024 for a type that is not in the table.
+  SingleOp(const std::string& type, AttrMap attrs, std::vector<SingleOperand> inputs);
+
+  const OpType& type() const { return *type_; }
+  const std::vector<SingleOperand>& inputs() const { return inputs_; }
+  // Types of the results; nullopt when values decide them. Raises when the operands do not fit the
+  // operator.
+  std::optional<std::vector<TensorType>> results() const;
+  // `bytes`: one span per input, not looked at for those that are known or not connected.
+  std::vector<OwnedTensor> run(std::span<const std::span<const uint8_t>> bytes,
+                               ops::Workers& workers) const;
+
+ private:
+  OpView view(std::span<const std::span<const uint8_t>> bytes) const;
+
+  const OpType* type_;
+  Op op_;
+  std::vector<SingleOperand> inputs_;
+};
+
+// GEMM: alpha * a * b + beta * c of a, b, c, alpha and beta, the operator behind the BLAS calls.
+// Halves are multiplied and added in float32 and rounded once, int8 in int32.
+const OpType& gemm_op_type();
+
+}  // namespace ascendrt::model
