@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/error.hpp"
+#include "model/op_set_quantized.hpp"
 #include "ops/conv_blocked.hpp"
 
 namespace ascendrt::model {
@@ -19,6 +20,10 @@ bool is_type(const TensorDesc& desc, const TensorDesc& other) {
 bool is_fixed(const TensorDesc& desc) {
   return (desc.dtype == ACL_FLOAT || desc.dtype == ACL_FLOAT16) && desc.dims.size() == 4 &&
          std::all_of(desc.dims.begin(), desc.dims.end(), [](int64_t dim) { return dim > 0; });
+}
+
+bool is_narrow(const ops::Border& b) {
+  return std::max({b.top, b.bottom, b.left, b.right}) <= kWidestBorder;
 }
 
 bool is_nchw(const Op& op) { return op.attrs.string_or("data_format", "NCHW") == "NCHW"; }
@@ -144,8 +149,28 @@ ops::Border ConvChains::border_behind(const Op& op) const {
     ops::BlockedConvSpec spec;
     spec.shape = conv_shape(declared_view(*reader));
     const ops::Border reach = spec.reach();
-    if (std::max({reach.top, reach.bottom, reach.left, reach.right}) > kWidestBorder) continue;
-    border = border.joined(reach);
+    if (is_narrow(reach)) border = border.joined(reach);
+  }
+  return border;
+}
+
+ops::Border ConvChains::byte_border_behind(const Op& op) const {
+  ops::Border border;
+  const auto found = readers_.find(op.name);
+  if (found == readers_.end()) return border;
+  for (const auto& [reader, input] : found->second) {
+    if (reader->type != kQuantizedConv || input != 0) continue;
+    try {
+      const OpView view = declared_view(*reader);
+      ops::BlockedConvSpec spec;
+      spec.shape = byte_conv_shape(view);
+      ops::Border reach = spec.reach();
+      reach.fill = static_cast<uint8_t>(byte_scale(view, "x", view.dtype(0)).zero);
+      const bool fits = border.empty() || border.fill == reach.fill;
+      if (!reach.empty() && fits && is_narrow(reach)) border = border.joined(reach);
+    } catch (const base::Error&) {
+      continue;  // the op itself tells what is wrong when it is compiled
+    }
   }
   return border;
 }

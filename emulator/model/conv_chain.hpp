@@ -35,6 +35,8 @@ class ConvChains {
   const ConvChain* of(const Op& op) const;  // null: the op is in no chain
   // The border that the convolutions reading output 0 of an op want around it.
   ops::Border border_behind(const Op& op) const;
+  // The same for quantised convolutions; filled with the zero point that the first one names.
+  ops::Border byte_border_behind(const Op& op) const;
 
  private:
   using Reader = std::pair<const Op*, size_t>;  // and which of its inputs

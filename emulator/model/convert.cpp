@@ -313,6 +313,8 @@ class Converter {
     add_outputs(root);
     for (Graph& graph : session_.subgraphs) remove_dead_ops(graph);
     remove_dead_ops(model_.graphs[0]);
+    fuse_quantized(model_.graphs[0], session_.options.fuses);
+    for (Graph& graph : session_.subgraphs) fuse_quantized(graph, false);
     apply_precision(model_.graphs[0], session_.options.precision);
     if (session_.options.fuses) fuse(model_.graphs[0]);
     for (Graph& graph : session_.subgraphs) model_.graphs.push_back(std::move(graph));

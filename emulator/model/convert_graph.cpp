@@ -102,6 +102,10 @@ std::string GraphBuilder::reference(const GraphValue& value) {
   op.type = "Const";
   op.output_descs.push_back(describe(value.type));
   op.attrs.set("value", Box(Tensor{describe(value.type), *value.constant}));
+  if (value.from != nullptr) {
+    op.attrs.set(kDequantizedFrom, value.from->operands);
+    op.attrs.set(kDequantizedAxis, value.from->axis);
+  }
   ref = op.name + ":0";
   graph_.ops.push_back(std::move(op));
   kept_.push_back(value.constant);
@@ -145,6 +149,20 @@ std::vector<TensorType> infer_or_open(const OpType& type, const OpView& view) {
 
 }  // namespace
 
+namespace {
+
+std::shared_ptr<const Dequantized> dequantized(const Op& op, const GraphBuilder::Inputs& inputs) {
+  if (op.type != "DequantizeLinear") return nullptr;
+  auto from = std::make_shared<Dequantized>();
+  from->axis = op.attrs.int_or("axis", 1);
+  for (const auto& input : inputs) {
+    if (input) from->operands.push_back({describe(input->type), *input->constant});
+  }
+  return from;
+}
+
+}  // namespace
+
 // Whether an op is computed now: all operands are known, and what comes out has a sane size.
 bool GraphBuilder::may_fold(const OpType& type, const std::vector<Operand>& operands,
                             const std::vector<TensorType>& results) {
@@ -175,6 +193,7 @@ std::vector<GraphValue> GraphBuilder::add(const std::string& type, const std::st
     std::vector<GraphValue> out;
     for (OwnedTensor& tensor : model::evaluate(*row, view, ops::Workers::serial())) {
       out.push_back(constant(name, tensor.type, std::move(*tensor.bytes)));
+      out.back().from = dequantized(op, inputs);
     }
     return out;
   }

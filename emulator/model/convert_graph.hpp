@@ -16,12 +16,22 @@
 
 namespace ascendrt::model {
 
+// A constant was computed from these by DequantizeLinear: the integers, scale, zero point if any.
+struct Dequantized {
+  std::vector<Tensor> operands;
+  int64_t axis = 1;
+};
+// Attributes of Const ops that carry this until operators are merged.
+inline constexpr std::string_view kDequantizedFrom = "_dequantized_from";
+inline constexpr std::string_view kDequantizedAxis = "_dequantized_axis";
+
 // A tensor while the graph is built: bytes known now, or the output of an op.
 struct GraphValue {
   TensorType type;
   std::string name;                       // of the tensor, for naming Const ops
   std::string ref;                        // "op:index"; empty while only a constant
   std::shared_ptr<const Bytes> constant;  // null when it is only known at run time
+  std::shared_ptr<const Dequantized> from = nullptr;
 
   bool is_constant() const { return constant != nullptr; }
   // The values of an int32 or int64 constant; fails for anything else.

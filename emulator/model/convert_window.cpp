@@ -1,7 +1,11 @@
 // Rules for convolution and pooling. Owns: pads, and how ONNX attributes become GE attributes.
 // Must never: drop an attribute that changes results.
 #include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <optional>
 
+#include "base/error.hpp"
 #include "model/convert_node.hpp"
 
 namespace ascendrt::model {
@@ -191,10 +195,51 @@ Values conv_integer(const NodeCall& call) {
   return call.make("ConvInteger", call.inputs, conv_attributes(call, window, "NCHW"));
 }
 
+// The attributes of a quantised convolution, when all its scales are known and of one value but for
+// the filter's, and its filter needs no zero point.
+std::optional<AttrMap> quantized_attributes(const NodeCall& call, const Window& window) {
+  AttrMap attrs = conv_attributes(call, window, "NCHW");
+  const auto bytes = [](const GraphValue& v) {
+    return v.type.dtype == ACL_INT8 || v.type.dtype == ACL_UINT8;
+  };
+  for (const auto& [name, scale] : {std::pair<const char*, size_t>{"x", 1}, {"y", 6}}) {
+    const GraphValue& zero = call.in(scale + 1);
+    const GraphValue& real = call.in(scale);
+    if (!real.is_constant() || !zero.is_constant() || real.type.shape.elements() != 1 ||
+        zero.type.shape.elements() != 1 || real.type.dtype != ACL_FLOAT || !bytes(zero)) {
+      return {};
+    }
+    float value = 0.0F;
+    std::memcpy(&value, real.constant->data(), sizeof(value));
+    const uint8_t raw = (*zero.constant)[0];
+    if (!std::isnormal(value) || value < 0) return {};
+    attrs.set(std::string(name) + "_scale", value);
+    attrs.set(std::string(name) + "_zero_point",
+              zero.type.dtype == ACL_INT8 ? int64_t{static_cast<int8_t>(raw)} : int64_t{raw});
+  }
+  const GraphValue& zeros = call.in(5);
+  const bool plain = call.in(3).is_constant() && call.in(3).type.dtype == ACL_INT8 &&
+                     call.in(4).is_constant() && zeros.is_constant() &&
+                     std::all_of(zeros.constant->begin(), zeros.constant->end(),
+                                 [](uint8_t zero) { return zero == 0; });
+  if (!plain || !bytes(call.in(0))) return {};
+  if (call.has(8) && !call.in(8).is_constant()) return {};
+  attrs.set("dst_type", int64_t{call.in(7).type.dtype});
+  return attrs;
+}
+
 // QLinearConv(x, scale, zero, w, scale, zero, y scale, y zero, bias): exact integer sums, plus the
 // bias, scaled to the type of the result.
 Values qlinear_conv(const NodeCall& call) {
   const Window window = read_window(call, filter_kernel(call, 3));
+  if (const auto attrs = quantized_attributes(call, window)) {
+    try {
+      const std::optional<GraphValue> bias = call.has(8) ? std::optional(call.in(8)) : std::nullopt;
+      return call.make("QuantizedConv2D", {call.in(0), call.in(3), bias, call.in(4)}, *attrs);
+    } catch (const base::Error&) {
+      // Groups that straddle blocks: exact sums in several operators.
+    }
+  }
   GraphValue sums =
       call.helper("ConvInteger", "_sums", {call.in(0), call.in(3), call.in(2), call.in(5)},
                   conv_attributes(call, window, "NCHW"));

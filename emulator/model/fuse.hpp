@@ -36,4 +36,9 @@ inline constexpr std::string_view kOriginalNames = "_datadump_original_op_names"
 // complete()). Ops of unknown shape stay as they are.
 void fuse(Graph& graph);
 
+// Quantised networks: operators between DequantizeLinear and QuantizeLinear become one that works
+// on the integers, if `merges`. Results are at most one quantum of their scale away from those of
+// the graph before, since sums are exact here. Takes the marks of dequantised constants away.
+void fuse_quantized(Graph& graph, bool merges);
+
 }  // namespace ascendrt::model

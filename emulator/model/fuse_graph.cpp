@@ -23,7 +23,11 @@ std::string node_of(const std::string& value) {
 }  // namespace
 
 FusionGraph::FusionGraph(Graph& graph)
-    : graph_(graph), ops_(std::move(graph.ops)), gone_(ops_.size()), readers_(ops_.size()) {
+    : graph_(graph),
+      ops_(std::move(graph.ops)),
+      gone_(ops_.size()),
+      readers_(ops_.size()),
+      given_(ops_.size()) {
   for (Index i = 0; i < ops_.size(); ++i) index_.emplace(ops_[i].name, i);
   for (Index i = 0; i < ops_.size(); ++i) link(i, true);
 }
@@ -71,8 +75,6 @@ const Tensor* FusionGraph::constant(Index i, size_t input) const {
   const auto* tensor = value == nullptr ? nullptr : value->as<Box<Tensor>>();
   return tensor == nullptr ? nullptr : &**tensor;
 }
-
-bool FusionGraph::is_constant(Index i, size_t input) const { return constant(i, input) != nullptr; }
 
 std::optional<float> FusionGraph::constant_float(Index i, size_t input) const {
   const Tensor* tensor = constant(i, input);
@@ -149,9 +151,26 @@ void FusionGraph::replace(const std::vector<Index>& parts, Index last, Op op) {
   link(last, true);
 }
 
+std::string FusionGraph::add_constant(const std::string& name, Tensor tensor) {
+  Op op;
+  op.name = name;
+  for (int i = 1; index_.contains(op.name); ++i) op.name = name + "_" + std::to_string(i);
+  op.type = "Const";
+  op.output_descs.push_back(tensor.desc);
+  op.attrs.set("value", Box(std::move(tensor)));
+  index_.emplace(op.name, ops_.size());
+  std::string reference = op.name + ":0";
+  ops_.push_back(std::move(op));
+  gone_.push_back(false);
+  readers_.emplace_back();
+  return reference;
+}
+
 void FusionGraph::finish() {
   std::vector<Op> kept;
-  for (Index i = 0; i < ops_.size(); ++i) {
+  // Constants that were added come before those who read them.
+  for (Index k = 0; k < ops_.size(); ++k) {
+    const Index i = (k + given_) % ops_.size();
     const bool unread = ops_[i].type == "Const" && readers_[i].empty();
     if (!gone_[i] && !unread) kept.push_back(std::move(ops_[i]));
   }

@@ -27,7 +27,8 @@ class FusionGraph {
   Index producer(Index i, size_t input) const;             // kNone: not connected
   Index only_reader(Index i) const;                        // kNone: none or several
   Index first_reader(const std::vector<Index>& of) const;  // outside of them, in order
-  bool is_constant(Index i, size_t input) const;
+  bool is_constant(Index i, size_t input) const { return constant(i, input) != nullptr; }
+  const Tensor* constant(Index i, size_t input) const;               // null: it is none
   std::optional<float> constant_float(Index i, size_t input) const;  // one number, as float32
   std::optional<std::vector<int64_t>> constant_ints(Index i, size_t input) const;
 
@@ -39,6 +40,8 @@ class FusionGraph {
   bool reads_one_of(Index reader, const std::string& value, const std::vector<Index>& parts) const;
   // Puts the op at the place of `last`, whose readers read it now; the other parts go.
   void replace(const std::vector<Index>& parts, Index last, Op op);
+  // Adds a Const, whose name is made unique, and returns its reference.
+  std::string add_constant(const std::string& name, Tensor tensor);
   // Gives the ops back to the graph, without constants that nobody reads any more.
   void finish();
 
@@ -46,13 +49,12 @@ class FusionGraph {
 
  private:
   void link(Index reader, bool add);
-  const Tensor* constant(Index i, size_t input) const;
-
   Graph& graph_;
   std::vector<Op> ops_;
   std::vector<bool> gone_;
   std::unordered_map<std::string, Index> index_;  // by name
   std::vector<std::vector<Index>> readers_;       // once per operand
+  size_t given_;                                  // ops behind these are constants that were added
 };
 
 }  // namespace ascendrt::model

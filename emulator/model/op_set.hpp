@@ -142,6 +142,7 @@ std::span<const OpType> movement_op_types();
 std::span<const OpType> index_op_types();
 std::span<const OpType> window_op_types();
 std::span<const OpType> quantize_op_types();
+std::span<const OpType> quantized_op_types();
 std::span<const OpType> sequence_op_types();
 std::span<const OpType> image_op_types();
 std::span<const OpType> misc_op_types();

@@ -5,7 +5,8 @@
 // the device. A chain of a convolution and what follows it is one step that leaves its result
 // blocked, with the border of zeros that the next convolutions need. Pooling and element-wise steps
 // stay in the layout of their operands. Any other reader gets a row-major twin through a TransData
-// step, made once. A tensor of one pixel whose channels fill their blocks is both at once.
+// step, made once. Bytes of quantised steps lie in the same blocks. A tensor of one pixel whose
+// channels fill their blocks is both at once.
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -14,6 +15,7 @@
 #include "model/fuse.hpp"
 #include "model/program_builder.hpp"
 #include "ops/blocked.hpp"
+#include "ops/byte_conv.hpp"
 #include "ops/conv_blocked.hpp"
 
 namespace ascendrt::model {
@@ -115,7 +117,7 @@ bool ProgramBuilder::add_blocked(const Op& op, const OpType& type) {
     if (&chain->tail() == &op) add_chain(*chain);
     return true;
   }
-  return add_pool(op, type) || add_elementwise(op, type);
+  return add_quantized(op, type) || add_pool(op, type) || add_elementwise(op, type);
 }
 
 // Checks one op of a chain as if it stood alone; its result exists only when it is the last one.
@@ -166,7 +168,7 @@ const ProgramBuilder::Made* ProgramBuilder::plain(const Made* made) {
   Made result{made->type, {}, -1, {}, false, {}};
   converted(*made, result,
             make_kernel([s = *made->blocked](Inputs in, Outputs out, const ops::Exec& exec) {
-              ops::from_blocked(in[0].data, s, out[0], exec);
+              ops::bytes_from_blocked(in[0].data, s, out[0], exec);
             }));
   return &twins_[made->buffer].back();
 }
@@ -179,7 +181,7 @@ ProgramBuilder::Made ProgramBuilder::blocked(const Made& made, const ops::Shape&
   };
   if (fits(made)) return made;
   const ops::BlockedShape wanted = blocked_shape(shape, border);
-  if (!made.blocked && is_both(wanted)) {
+  if (!made.blocked && is_both(wanted) && made.type.dtype != ACL_INT8) {
     Made same = made;
     same.type.shape = shape;
     same.blocked = wanted;
@@ -202,7 +204,7 @@ ProgramBuilder::Made ProgramBuilder::blocked(const Made& made, const ops::Shape&
   const Made& source = *plain(&made);
   return converted(source, result,
                    make_kernel([wanted](Inputs in, Outputs out, const ops::Exec& exec) {
-                     ops::to_blocked(in[0], wanted, out[0].data, exec);
+                     ops::bytes_to_blocked(in[0], wanted, out[0].data, exec);
                    }));
 }
 
@@ -210,7 +212,7 @@ ProgramBuilder::Made ProgramBuilder::blocked(const Made& made, const ops::Shape&
 void ProgramBuilder::finish_blocked(const Op& op, Step step,
                                     const std::vector<const Made*>& sources, Made result) {
   result.type.shape = result.blocked->logical();
-  if (is_both(*result.blocked)) result.blocked.reset();
+  if (is_both(*result.blocked) && result.type.dtype != ACL_INT8) result.blocked.reset();
   set(op, {emit(std::move(step), sources, result)});
 }
 

@@ -63,6 +63,12 @@ class ProgramBuilder {
   void add_chain(const ConvChain& chain);
   bool add_pool(const Op& op, const OpType& type);
   bool add_elementwise(const Op& op, const OpType& type);
+  bool add_quantized(const Op& op, const OpType& type);  // and its kinds, in program_quantized.cpp
+  bool add_byte_conv(const Op& op, const OpView& operands, const std::vector<const Made*>& sources,
+                     Step step);
+  bool add_byte_pool(const Op& op, const OpView& operands, const TensorType& type, Step step);
+  bool add_byte_sum(const Op& op, const OpView& operands, const std::vector<const Made*>& sources,
+                    Step step);
   const Made* plain(const Made* made);
   Made blocked(const Made& made, const ops::Shape& shape, const ops::Border& border);
   Made converted(const Made& from, Made to, Kernel kernel);

@@ -10,7 +10,7 @@ namespace ascendrt::ops {
 
 Border Border::joined(const Border& other) const {
   return {std::max(top, other.top), std::max(bottom, other.bottom), std::max(left, other.left),
-          std::max(right, other.right)};
+          std::max(right, other.right), empty() ? other.fill : fill};
 }
 
 Shape BlockedShape::physical() const {
@@ -20,21 +20,23 @@ Shape BlockedShape::physical() const {
   return shape;
 }
 
-void zero_border(const BlockedShape& s, char* plane, int64_t row, int64_t rows,
+void fill_border(const BlockedShape& s, char* plane, int64_t row, int64_t rows,
                  int64_t element_bytes) {
   const auto bytes = [&](int64_t elements) {
     return static_cast<size_t>(elements * element_bytes);
   };
   const int64_t step = s.row_step();
-  if (row == 0) std::memset(plane, 0, bytes(s.border.top * step));
+  if (row == 0) std::memset(plane, s.border.fill, bytes(s.border.top * step));
   if (row + rows == s.h) {
-    std::memset(plane + bytes((s.border.top + s.h) * step), 0, bytes(s.border.bottom * step));
+    std::memset(plane + bytes((s.border.top + s.h) * step), s.border.fill,
+                bytes(s.border.bottom * step));
   }
   if (s.border.left + s.border.right == 0) return;
   for (int64_t h = row; h < row + rows; ++h) {
     char* start = plane + bytes((s.border.top + h) * step);
-    std::memset(start, 0, bytes(s.border.left * kLanes));
-    std::memset(start + bytes((s.border.left + s.w) * kLanes), 0, bytes(s.border.right * kLanes));
+    std::memset(start, s.border.fill, bytes(s.border.left * kLanes));
+    std::memset(start + bytes((s.border.left + s.w) * kLanes), s.border.fill,
+                bytes(s.border.right * kLanes));
   }
 }
 
@@ -80,7 +82,7 @@ void to_blocked(const TensorView& x, const BlockedShape& s, void* y, const Exec&
     using T = decltype(element);
     for_planes(s, exec, [&](int64_t i, int64_t channel, int64_t channels) {
       T* plane = static_cast<T*>(y) + i * s.block_step();
-      zero_border(s, reinterpret_cast<char*>(plane), 0, s.h, sizeof(T));
+      fill_border(s, reinterpret_cast<char*>(plane), 0, s.h, sizeof(T));
       block_rows(static_cast<const T*>(x.data) + channel * area, area, channels, s, plane);
     });
   });
@@ -102,7 +104,7 @@ void change_border(const void* x, const BlockedShape& from, void* y, const Block
   parallel_for(exec, from.batch * from.blocks(), [&](int64_t i) {
     const char* source = static_cast<const char*>(x) + i * from.block_step() * bytes;
     char* plane = static_cast<char*>(y) + i * to.block_step() * bytes;
-    zero_border(to, plane, 0, to.h, bytes);
+    fill_border(to, plane, 0, to.h, bytes);
     for (int64_t h = 0; h < from.h; ++h) {
       std::memcpy(plane + (to.origin() + h * to.row_step()) * bytes,
                   source + (from.origin() + h * from.row_step()) * bytes,
@@ -123,7 +125,7 @@ void pool_blocked(PoolKind kind, const PoolShape& window, const void* x, const B
     const PoolSpan& rows = windows.rows[static_cast<size_t>(h)];
     const int64_t first = plane * from.block_step() + from.origin() + rows.start * from.row_step();
     char* target = static_cast<char*>(y) + plane * to.block_step() * bytes;
-    zero_border(to, target, h, 1, bytes);
+    fill_border(to, target, h, 1, bytes);
     const int64_t divisor = kind == PoolKind::kAverageWithPads ? rows.with_pads : rows.count;
     kernels.pool({static_cast<const char*>(x) + first * bytes, from.row_step() * window.dilation_h,
                   rows.count, windows.columns.data(), column_step, to.w,

@@ -1,6 +1,6 @@
-// Tensors in blocks of 16 channels, [batch][channels / 16][rows][columns][16], with a border of
-// zeros where a consumer reads beyond the edge. Owns: BlockedShape, the way in and out of the
-// layout, pooling. Must never: own memory.
+// Tensors in blocks of 16 channels, [batch][channels / 16][rows][columns][16], with a border
+// (zeros, or the zero point of bytes) where a consumer reads beyond the edge. Owns: BlockedShape,
+// the way in and out of the layout, pooling. Must never: own memory.
 //
 // Lanes past the last channel hold anything; no kernel lets them reach a result.
 #pragma once
@@ -14,15 +14,17 @@
 
 namespace ascendrt::ops {
 
-// Pixels of zeros around every plane.
+// Pixels around every plane.
 struct Border {
   int64_t top = 0, bottom = 0, left = 0, right = 0;
+  uint8_t fill = 0;  // each byte of them
   bool operator==(const Border&) const = default;
   bool holds(const Border& other) const {
-    return top >= other.top && bottom >= other.bottom && left >= other.left && right >= other.right;
+    return top >= other.top && bottom >= other.bottom && left >= other.left &&
+           right >= other.right && (fill == other.fill || other.empty());
   }
-  Border joined(const Border& other) const;
-  bool empty() const { return *this == Border{}; }
+  Border joined(const Border& other) const;  // of the same fill
+  bool empty() const { return top + bottom + left + right == 0; }
 };
 
 struct BlockedShape {
@@ -48,8 +50,8 @@ void from_blocked(const void* x, const BlockedShape& shape, const TensorView& y,
 void change_border(const void* x, const BlockedShape& from, void* y, const BlockedShape& to,
                    int64_t element_bytes, const Exec& exec);
 
-// Zeros around rows [row, row + rows) of the plane at `plane` (its first byte, border included).
-void zero_border(const BlockedShape& shape, char* plane, int64_t row, int64_t rows,
+// Fills around rows [row, row + rows) of the plane at `plane` (its first byte, border included).
+void fill_border(const BlockedShape& shape, char* plane, int64_t row, int64_t rows,
                  int64_t element_bytes);
 
 enum class PoolKind : uint8_t { kMax, kAverage, kAverageWithPads };

@@ -53,7 +53,8 @@ void flatten(BlockedShape& s) {
   s.h = 1;
 }
 
-// A 1x1 layer without borders is one long row.
+}  // namespace
+
 BlockedConvSpec flattened(BlockedConvSpec spec) {
   ConvShape& s = spec.shape;
   const bool plain = s.kernel_h * s.kernel_w * s.stride_h * s.stride_w == 1 &&
@@ -70,8 +71,6 @@ BlockedConvSpec flattened(BlockedConvSpec spec) {
   if (spec.add) flatten(*spec.add);
   return spec;
 }
-
-}  // namespace
 
 Border BlockedConvSpec::reach() const {
   const auto behind = [](int64_t out, int64_t stride, int64_t kernel, int64_t dilation,
@@ -361,7 +360,7 @@ void BlockedConvolution::clear_border(const Images& images, int64_t image, int64
                                       const Segment& s) const {
   if (spec_.out.border.empty() || s.column != 0) return;
   const int64_t plane = image * spec_.out.image_step() + block * spec_.out.block_step();
-  zero_border(spec_.out, images.y + plane * element_bytes_, s.row, s.rows, element_bytes_);
+  fill_border(spec_.out, images.y + plane * element_bytes_, s.row, s.rows, element_bytes_);
 }
 
 // `tile` counts over all groups. Chunks outside, so that their weights stay near.

@@ -33,6 +33,9 @@ struct BlockedConvSpec {
   static bool takes(const ConvShape& shape);
 };
 
+// A 1x1 layer without borders is one long row.
+BlockedConvSpec flattened(BlockedConvSpec spec);
+
 // Immutable, so one object may run on several threads at once, each with its own scratch.
 class BlockedConvolution {
  public:

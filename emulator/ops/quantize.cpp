@@ -3,10 +3,34 @@
 
 #include <algorithm>
 
+#include "ops/byte_tile.hpp"
 #include "ops/element.hpp"
 
 namespace ascendrt::ops {
 namespace {
+
+// One scale for all, float32 to bytes: the form of quantised networks, with vectors.
+bool quantize_bytes(const TensorView& x, const TensorView& scale, const TensorView* zero,
+                    const TensorView& y, const Exec& exec) {
+  const bool is_signed = y.dtype == ACL_INT8;
+  if (x.dtype != ACL_FLOAT || scale.dtype != ACL_FLOAT || scale.elements() != 1 ||
+      (!is_signed && y.dtype != ACL_UINT8) || (zero != nullptr && zero->dtype != y.dtype)) {
+    return false;
+  }
+  const float step = *scale.as<const float>();
+  if (!(step > 0.0F)) return false;
+  int32_t shift = 0;
+  if (zero != nullptr) {
+    shift = is_signed ? int32_t{*zero->as<const int8_t>()} : int32_t{*zero->as<const uint8_t>()};
+  }
+  const auto low = static_cast<float>((is_signed ? -128 : 0) - shift);
+  const auto* from = x.as<const float>();
+  auto* to = y.as<uint8_t>();
+  parallel_ranges(exec, x.elements(), 8192, [&](int64_t begin, int64_t end) {
+    byte_kernels().quantize(from + begin, step, low, low + 255.0F, shift, to + begin, end - begin);
+  });
+  return true;
+}
 
 struct Limits {
   float low, high;
@@ -44,6 +68,7 @@ float zero_at(const std::vector<float>& zeros, int64_t i) {
 void quantize(const TensorView& x, const TensorView& scale, const TensorView* zero,
               const ScaleMap& map, const CastParams& params, const TensorView& y,
               const Exec& exec) {
+  if (quantize_bytes(x, scale, zero, y, exec)) return;
   std::vector<float> values = to_floats(x, exec);
   const auto scales = to_floats(scale, exec);
   const auto zeros = zeros_of(zero, exec);
