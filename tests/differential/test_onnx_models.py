@@ -192,14 +192,6 @@ def test_bad_options(tmp_path: Path, options: str, part: str) -> None:
     assert not (tmp_path / "net.om").exists()
 
 
-def test_external_data_is_refused(tmp_path: Path) -> None:
-    net = Network(0)
-    model = net.model(net.add("Conv", net.image(1, 8, 5, 5), net.weight(8, 8, 3, 3)))
-    onnx.save(model, tmp_path / "net.onnx", save_as_external_data=True, size_threshold=0)
-    with pytest.raises(_ctl.ConvertError, match="another file"):
-        _ctl.convert(tmp_path / "net.onnx", tmp_path / "net.om", "")
-
-
 def test_missing_and_foreign_files(tmp_path: Path) -> None:
     with pytest.raises(_ctl.ConvertError, match=r"absent\.onnx"):
         _ctl.convert(tmp_path / "absent.onnx", tmp_path / "net.om", "")

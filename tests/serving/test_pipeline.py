@@ -115,7 +115,7 @@ def test_bad_inputs_and_a_closed_pipeline_are_refused(model: ascendrt.Model) -> 
 
 def test_copies_and_computing_overlap(models: Path) -> None:
     """10 ms in, 10 ms of computing, 10 ms out: 30 requests one by one take 900 ms, here 320."""
-    timing = {"h2d.latency_us": 10_000.0, "d2h.latency_us": 10_000.0, "kernel.floor_us": 5_000.0}
+    timing = {"h2d.latency_us": 10_000.0, "d2h.latency_us": 10_000.0, "kernel.floor_us": 10_000.0}
     figures = simulate("overlap", models / "one.om", 30, timing=timing)
     assert figures["right"] == 30
     assert figures["one_by_one_ms"] == pytest.approx(900, rel=0.01)
