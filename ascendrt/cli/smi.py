@@ -56,7 +56,7 @@ def command(options: argparse.Namespace) -> int:
     elif options.json:
         print(json.dumps(facts, indent=1))
     else:
-        print("\n".join(_lines(facts)))
+        print("\n".join(report(facts)))
     return 0
 
 
@@ -101,7 +101,8 @@ def collect() -> dict[str, Any]:
     return facts | {"ledgers": ledgers["files"]}
 
 
-def _lines(facts: dict[str, Any]) -> list[str]:
+def report(facts: dict[str, Any]) -> list[str]:
+    """Return what collect() found, in words."""
     lines = [f"machine {facts['machine']}, {facts['soc']}, {len(facts['devices'])} device(s)"]
     for device in facts["devices"]:
         used = device["total_bytes"] - device["free_bytes"]
@@ -113,11 +114,19 @@ def _lines(facts: dict[str, Any]) -> list[str]:
             f"  process {row['process']:>8}  {_held(row) / _GIB:8.3f} GiB reserved  {_name(row)}"
             for row in device["processes"]
         ] or ["  no process holds memory"]
-    for row in facts["ledgers"]:
-        if row["other_version"]:
-            advice = "in use" if row["in_use"] else "`ascendrt smi --clean` removes it"
-            lines.append(f"ledger of another version: {row['file']} ({advice})")
-    return lines
+    return lines + _other_versions(facts["ledgers"])
+
+
+def _other_versions(ledgers: list[dict[str, Any]]) -> list[str]:
+    """One line for all of them: machines of tests leave many; --json lists each."""
+    used = [row["in_use"] for row in ledgers if row["other_version"]]
+    if not used:
+        return []
+    ledger = "1 ledger" if len(used) == 1 else f"{len(used)} ledgers"
+    if all(used):
+        return [f"{ledger} of another version, in use"]
+    in_use = f", {sum(used)} in use" if any(used) else ""
+    return [f"{ledger} of another version{in_use}; `ascendrt smi --clean` removes what is unused"]
 
 
 def _held(row: dict[str, Any]) -> int:

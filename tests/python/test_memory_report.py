@@ -17,6 +17,7 @@ import pytest
 from command import TIMEOUT_S, ascendrt, environment, run
 
 from ascendrt import _ctl
+from ascendrt.cli import smi
 
 MIB = 1 << 20
 
@@ -301,12 +302,36 @@ def test_ledgers_of_other_versions_are_not_met_but_told_and_cleaned(machine: str
     try:
         assert ascendrt("info", ASCENDRT_MACHINE=machine).returncode == 0
         said = ascendrt("smi", ASCENDRT_MACHINE=machine).stdout
-        assert "ledger of another version" in said and "ascendrt smi --clean" in said
+        [line] = [each for each in said.splitlines() if "another version" in each]
+        assert "ascendrt smi --clean" in line and machine not in line
         told = json.loads(ascendrt("smi", "--json", ASCENDRT_MACHINE=machine).stdout)
         [row] = [each for each in told["ledgers"] if each["file"] == str(older)]
         assert (row["machine"], row["version"], row["in_use"]) == (machine, 0, False)
     finally:
         older.unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize(
+    ("in_use", "told"),
+    [
+        ([], []),
+        ([False], ["1 ledger of another version; `ascendrt smi --clean` removes what is unused"]),
+        ([True], ["1 ledger of another version, in use"]),
+        ([True, True], ["2 ledgers of another version, in use"]),
+        (
+            [False] * 59 + [True],
+            [
+                "60 ledgers of another version, 1 in use; "
+                "`ascendrt smi --clean` removes what is unused"
+            ],
+        ),
+    ],
+)
+def test_ledgers_of_other_versions_are_one_line(in_use: list[bool], told: list[str]) -> None:
+    ledgers = [{"file": "f", "in_use": each, "other_version": True} for each in in_use]
+    ledgers.append({"file": "own", "in_use": True, "other_version": False})
+    facts = {"machine": "m", "soc": "s", "devices": [], "ledgers": ledgers}
+    assert smi.report(facts)[1:] == told
 
 
 CLEAN = """
