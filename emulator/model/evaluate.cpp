@@ -42,6 +42,13 @@ OpView widened(const OpView& view, std::vector<OwnedTensor>& kept) {
   return wide;
 }
 
+// The kernel has taken the values over; nobody looks at them any more.
+void release(std::vector<OwnedTensor>& kept, const uint8_t* constant) {
+  for (OwnedTensor& tensor : kept) {
+    if (tensor.bytes->data() == constant) *tensor.bytes = Bytes();
+  }
+}
+
 std::vector<TensorType> narrowed(std::vector<TensorType> types, aclDataType half) {
   for (TensorType& type : types) {
     if (type.dtype == ACL_FLOAT) type.dtype = half;
@@ -140,12 +147,17 @@ Kernel build_op(const OpType& type, const OpView& view, std::span<const TensorTy
   Kernel inner = type.build(wide, results);
   if (inner.is_view) return inner;
   const uint8_t in_place = inner.in_place;
+  const uint8_t taken = inner.unread;
+  uint8_t unread = taken;
   std::vector<TensorType> inputs;
   std::vector<const uint8_t*> constants;
   for (size_t i = 0; i < view.inputs.size(); ++i) {
     const bool known = wide.inputs[i].connected && wide.inputs[i].is_constant &&
                        is_half(view.inputs[i].type.dtype);
+    const bool bit = i < 8 && ((taken >> i) & 1U) != 0;
     constants.push_back(known ? wide.inputs[i].constant.data() : nullptr);
+    if (known && i < 8) unread |= static_cast<uint8_t>(1U << i);
+    if (known && bit) release(*kept, constants.back());
     // Only what is widened takes scratch memory.
     TensorType wide_type = wide.inputs[i].type;
     if (wide_type.dtype == view.inputs[i].type.dtype) wide_type.dtype = ACL_DT_UNDEFINED;
@@ -159,7 +171,7 @@ Kernel build_op(const OpType& type, const OpView& view, std::span<const TensorTy
   const auto kernel = std::make_shared<const HalfKernel>(std::move(inner), inputs, made, constants);
   return {
       [kernel, kept](Inputs in, Outputs out, const ops::Exec& exec) { kernel->run(in, out, exec); },
-      kernel->scratch_bytes(), false, in_place};
+      kernel->scratch_bytes(), false, in_place, unread};
 }
 
 std::vector<TensorType> late_types(const OpType& type, const OpView& view) {

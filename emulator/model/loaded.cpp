@@ -13,6 +13,7 @@
 #include "memory/memory.hpp"
 #include "model/convert_shapes.hpp"
 #include "model/gears.hpp"
+#include "model/imported.hpp"
 #include "model/om_container.hpp"
 #include "model/types.hpp"
 
@@ -169,9 +170,23 @@ std::shared_ptr<LoadedModel> DeviceModel::load(Model model, const ModelMemory& m
   return loaded;
 }
 
+namespace {
+
+// Whether weights that kernels took over need not reach the device: they are in nobody's hands but
+// the model's, and nothing is compiled from them later (gears, shapes of a run, bodies).
+bool forgets(const Model& model, const ModelMemory& memory) {
+  return model.weights.forget && memory.weights == nullptr && model.is_native() &&
+         model.plain == nullptr && model.graphs.size() == 1 && model.parts.empty() &&
+         model.gears.kind == GearKind::kNone && !model.is_dynamic() && !is_imported(model);
+}
+
+}  // namespace
+
 DeviceModel::DeviceModel(const Model& model, const ModelMemory& memory)
     : context_(core::current_context()),
-      fixed_(std::make_shared<const Variant>(Variant{nullptr, Program::compile(model)})),
+      fixed_(std::make_shared<const Variant>(
+          Variant{nullptr, Program::compile(model, forgets(model, memory) ? model.weights.forget
+                                                                          : Program::Forget{})})),
       owner_(memory::OwnerKind::kModel, model.name),
       priority_(memory.priority) {
   try {
@@ -251,7 +266,12 @@ void DeviceModel::place_weights(const Model& model, const ModelMemory& memory) {
   if (weight_bytes_ == 0) return;
   if (weights_ == nullptr || memory.weight_bytes < weight_bytes_)
     weights_ = allocate(weight_bytes_);
-  memory::copy(weights_, bytes.data(), weight_bytes_);
+  has_parts_only_ = forgets(model, memory);
+  if (!has_parts_only_) return memory::copy(weights_, bytes.data(), weight_bytes_);
+  for (const WeightPart& part : program().weight_parts()) {
+    memory::copy(static_cast<char*>(weights_) + part.offset, bytes.data() + part.offset,
+                 static_cast<uint64_t>(part.bytes));
+  }
 }
 
 // Files of other compilers record the work area of their own plan. The caller's block is accepted
@@ -419,6 +439,15 @@ void DeviceModel::queue(core::Stream& stream, const ExecutionPtr& execution) {
   turn_->record_external(stream);
 }
 
+// A view may put huge pages under its range, so of weights that lie packed elsewhere none is taken.
+const char* DeviceModel::view_weights(const Program& program) const {
+  if (!has_parts_only_) return static_cast<const char*>(memory::view(weights_, weight_bytes_));
+  for (const WeightPart& part : program.weight_parts()) {
+    memory::view(static_cast<char*>(weights_) + part.offset, static_cast<uint64_t>(part.bytes));
+  }
+  return static_cast<const char*>(memory::view(weights_, 1));
+}
+
 void DeviceModel::begin(Execution& execution) const {
   const auto bytes = [](const Program& p, size_t i) { return p.inputs()[i].bytes; };
   const auto inputs = execution.view(execution.buffers.inputs, "input", bytes);
@@ -428,7 +457,7 @@ void DeviceModel::begin(Execution& execution) const {
     execution.frame.work = static_cast<char*>(memory::view(execution.work, work_bytes));
   }
   if (weight_bytes_ > 0) {
-    execution.frame.weights = static_cast<const char*>(memory::view(weights_, weight_bytes_));
+    execution.frame.weights = view_weights(program);
   }
   program.load_inputs(execution.frame, inputs);
 }

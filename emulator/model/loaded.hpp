@@ -118,6 +118,7 @@ class DeviceModel final : public ExecutorBase {
   core::Stream& own_stream();
   void linger(std::shared_ptr<const LoadedModel> loaded);
   void queue(core::Stream& stream, const ExecutionPtr& execution);
+  const char* view_weights(const Program& program) const;
   void begin(Execution& execution) const;
   void end(Execution& execution) const;
 
@@ -126,7 +127,8 @@ class DeviceModel final : public ExecutorBase {
   WorkPtr work_;  // runs that are under way keep an outgrown one
   void* weights_ = nullptr;
   uint64_t weight_bytes_ = 0;
-  memory::Owner owner_;  // before the blocks that bear it
+  bool has_parts_only_ = false;  // of the weights those that runs read
+  memory::Owner owner_;          // before the blocks that bear it
   std::vector<void*> owned_;
   base::Ref<core::Event> turn_;    // recorded behind every execution
   std::atomic<uint8_t> use_{255};  // 255: not used yet

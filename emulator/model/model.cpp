@@ -10,7 +10,7 @@ namespace ascendrt::model {
 
 Blob Blob::own(Bytes data) {
   auto owner = std::make_shared<const Bytes>(std::move(data));
-  return Blob{std::span<const uint8_t>(*owner), owner};
+  return Blob{std::span<const uint8_t>(*owner), owner, {}};
 }
 
 bool IoDesc::is_open() const {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -17,6 +18,8 @@ namespace ascendrt::model {
 struct Blob {
   std::span<const uint8_t> bytes;
   std::shared_ptr<const void> owner;
+  // Gives back memory of a part that nobody will read again; empty: the owner cannot.
+  std::function<void(std::span<const uint8_t>)> forget = {};
 
   static Blob own(Bytes data);
 };

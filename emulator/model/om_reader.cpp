@@ -30,21 +30,25 @@ class File {
   File& operator=(const File&) = delete;
   ~File() { ::close(fd_); }
 
-  Bytes read_all() {
+  size_t size() const {
     struct stat info = {};
     if (::fstat(fd_, &info) != 0) unreadable(std::strerror(errno));
     if (!S_ISREG(info.st_mode)) unreadable("not a regular file");
-    Bytes data(static_cast<size_t>(info.st_size));
+    return static_cast<size_t>(info.st_size);
+  }
+
+  // The number of bytes that were there: fewer when the file shrank meanwhile, and then a length
+  // test will tell.
+  size_t read(uint8_t* to, size_t size) const {
     size_t done = 0;
-    while (done < data.size()) {
-      const ssize_t got = ::read(fd_, data.data() + done, data.size() - done);
+    while (done < size) {
+      const ssize_t got = ::read(fd_, to + done, size - done);
       if (got < 0 && errno == EINTR) continue;
       if (got < 0) unreadable(std::strerror(errno));
-      if (got == 0) break;  // shrunk meanwhile; the length test will tell
+      if (got == 0) break;
       done += static_cast<size_t>(got);
     }
-    data.resize(done);
-    return data;
+    return done;
   }
 
  private:
@@ -99,7 +103,7 @@ void check_constants(const Model& model, const std::string& origin) {
 
 class ContentReader {
  public:
-  ContentReader(const std::string& origin, std::shared_ptr<const void> owner)
+  ContentReader(const std::string& origin, std::shared_ptr<const FileBytes> owner)
       : origin_(origin), owner_(std::move(owner)) {}
 
   Model read(const Container& container, const std::string& device_soc) {
@@ -156,7 +160,8 @@ class ContentReader {
   void keep_weights(const Block& block, Model& model) const {
     const auto weights = block.find(kPartWeights);
     if (owner_ != nullptr) {
-      model.weights = Blob{weights, owner_};
+      model.weights = Blob{weights, owner_,
+                           [file = owner_](std::span<const uint8_t> part) { file->forget(part); }};
     } else {
       model.weights = Blob::own(Bytes(weights.begin(), weights.end()));
     }
@@ -197,18 +202,21 @@ class ContentReader {
   }
 
   const std::string& origin_;
-  std::shared_ptr<const void> owner_;
+  std::shared_ptr<const FileBytes> owner_;
   std::optional<AttrDictionary> dictionary_;
 };
 
 }  // namespace
 
-OmSource::OmSource(std::span<const uint8_t> bytes, std::shared_ptr<const void> owner,
+OmSource::OmSource(std::span<const uint8_t> bytes, std::shared_ptr<const FileBytes> owner,
                    std::string origin)
     : bytes_(bytes), owner_(std::move(owner)), origin_(std::move(origin)) {}
 
 Bytes read_model_file(const std::string& path, const char* what) {
-  return File(path, what).read_all();
+  const File file(path, what);
+  Bytes data(file.size());
+  data.resize(file.read(data.data(), data.size()));
+  return data;
 }
 
 std::string folder_of(const std::string& path) {
@@ -217,8 +225,10 @@ std::string folder_of(const std::string& path) {
 }
 
 OmSource OmSource::from_file(const std::string& path) {
-  auto data = std::make_shared<const Bytes>(read_model_file(path));
-  OmSource source(*data, data, "model file '" + path + "'");
+  const File file(path, "model file");
+  auto data = std::make_shared<FileBytes>(file.size());
+  data->shorten(file.read(data->data(), data->size()));
+  OmSource source(data->bytes(), data, "model file '" + path + "'");
   source.path_ = path;
   source.probe();
   return source;

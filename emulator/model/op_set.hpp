@@ -79,6 +79,9 @@ struct Kernel {
   // Bit i: output 0 may lie on input i when both have the same size; element k of the output is
   // written after the last read of element k of that input.
   uint8_t in_place = 0;
+  // Bit i: input i is a constant whose values were taken over when the kernel was made; a run does
+  // not read it.
+  uint8_t unread = 0;
 };
 
 // Runs a kernel, unless all it makes is empty: other dims may then be of any size.

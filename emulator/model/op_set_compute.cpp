@@ -106,7 +106,7 @@ Kernel build_conv(const OpView& v, std::span<const TensorType>) {
             const ops::Convolution fresh(s, in[1].as<const float>());
             fresh.run(x, bias, out[0].as<float>(), exec);
           },
-          scratch, false};
+          scratch, false, 0, static_cast<uint8_t>(packed != nullptr ? 1U << 1U : 0U)};
 }
 
 }  // namespace

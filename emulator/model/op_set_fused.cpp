@@ -114,7 +114,7 @@ Kernel build_fused(const OpView& v, std::span<const TensorType>) {
             };
             matmul.run(in, out, exec, &finish);
           },
-          matmul.scratch_bytes, false, in_place};
+          matmul.scratch_bytes, false, in_place, matmul.unread()};
 }
 
 // --- FusedElementwise(x, tensors beside it ...) ---

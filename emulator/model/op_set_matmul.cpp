@@ -17,10 +17,14 @@ bool either_flag(const OpView& v, std::string_view first, std::string_view secon
 }
 
 // Constant bytes need not be aligned in the file.
-std::vector<float> floats_of(const Operand& operand) {
-  std::vector<float> out(operand.constant.size() / sizeof(float));
-  if (!out.empty()) std::memcpy(out.data(), operand.constant.data(), out.size() * sizeof(float));
-  return out;
+const float* aligned_floats(const Operand& operand, std::vector<float>& copy) {
+  const uint8_t* bytes = operand.constant.data();
+  if (reinterpret_cast<uintptr_t>(bytes) % alignof(float) == 0) {
+    return reinterpret_cast<const float*>(bytes);
+  }
+  copy.resize(operand.constant.size() / sizeof(float));
+  std::memcpy(copy.data(), bytes, copy.size() * sizeof(float));
+  return copy.data();
 }
 
 void want_bias(const OpView& v, int64_t columns) {
@@ -113,9 +117,10 @@ Matmul make_matmul(const OpView& v, size_t most) {
   const MatmulShape& s = made.shape;
   auto packed = std::make_shared<std::vector<ops::PackedMatrix>>();
   if (v.inputs[1].is_constant) {
-    const std::vector<float> b = floats_of(v.inputs[1]);
+    std::vector<float> copy;
+    const float* b = aligned_floats(v.inputs[1], copy);
     for (int64_t i = 0; i < s.batch_b; ++i) {
-      packed->emplace_back(b.data() + i * s.depth * s.columns, s.depth, s.columns, s.transposed_b);
+      packed->emplace_back(b + i * s.depth * s.columns, s.depth, s.columns, s.transposed_b);
     }
   }
   made.packed = std::move(packed);
@@ -157,7 +162,7 @@ Kernel build_matmul(const OpView& v, std::span<const TensorType>) {
   }
   const Matmul matmul = make_matmul(v, kOperands);
   return {[matmul](Inputs in, Outputs out, const ops::Exec& exec) { matmul.run(in, out, exec); },
-          matmul.scratch_bytes, false};
+          matmul.scratch_bytes, false, 0, matmul.unread()};
 }
 
 constexpr OpType kTable[] = {

@@ -34,6 +34,8 @@ struct Matmul {
 
   void run(Inputs in, Outputs out, const ops::Exec& exec,
            const ops::FinishTile* finish = nullptr) const;
+  // What a kernel says of its inputs.
+  uint8_t unread() const { return packed->empty() ? 0 : 1U << 1U; }
 
  private:
   void run_one(int64_t index, Inputs in, Outputs out, float* turned, const ops::Exec& exec,

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -58,6 +59,11 @@ struct PlanFacts {
   int64_t in_place = 0;     // results that lie on an operand
 };
 
+struct WeightPart {
+  int64_t offset = 0;
+  int64_t bytes = 0;
+};
+
 struct HostBuffer {
   void* data = nullptr;
   uint64_t size = 0;
@@ -76,12 +82,16 @@ class Program {
  public:
   // Never fails because of what the graph holds: what cannot be computed is listed in missing().
   // Keeps pointers into the model's graphs, but not into its weights.
-  static Program compile(const Model& model);
+  // With `forget` the memory of weights that no run reads is given back on the way.
+  using Forget = std::function<void(std::span<const uint8_t>)>;
+  static Program compile(const Model& model, const Forget& forget = {});
 
   // One line per op that cannot be computed and why; empty = the program can run.
   const std::vector<std::string>& missing() const { return missing_; }
   int64_t work_bytes() const { return plan_.planned; }
   const PlanFacts& plan() const { return plan_; }
+  // Parts of the weights that runs read; the rest lies packed in kernels.
+  const std::vector<WeightPart>& weight_parts() const { return weight_parts_; }
   const std::vector<Step>& steps() const { return steps_; }
   const std::vector<InputSlot>& inputs() const { return inputs_; }
   const std::vector<OutputSlot>& outputs() const { return outputs_; }
@@ -104,6 +114,7 @@ class Program {
   std::vector<OutputSlot> outputs_;
   std::vector<std::string> missing_;
   PlanFacts plan_;
+  std::vector<WeightPart> weight_parts_;
   int64_t open_slots_ = 0;
   const Model* model_ = nullptr;  // for subgraphs of late ops
   size_t weight_bytes_ = 0;

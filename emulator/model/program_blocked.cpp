@@ -248,6 +248,7 @@ void ProgramBuilder::add_chain(const ConvChain& chain) {
   step.name = op.name;
   step.kernel = chain_kernel(spec, filter);
   if (spec.add == spec.out) step.kernel.in_place = 1U << (operands.size() - 1);
+  for (size_t i = 1; i < sources.size(); ++i) step.kernel.unread |= static_cast<uint8_t>(1U << i);
   step.operations = spec.out.logical().elements() * conv.shape(1).elements(1, 4);
   for (const Op* part : {chain.norm, chain.add, chain.clamp}) {
     if (part != nullptr) step.joined.push_back(part->name);

@@ -70,14 +70,18 @@ int64_t operations_of(const Op& op, const std::vector<Operand>& inputs,
 Program ProgramBuilder::build() {
   program_.model_ = &model_;
   program_.weight_bytes_ = model_.weights.bytes.size();
+  count_uses();
   for (const Op* op : ordered()) {
+    const size_t first_step = program_.steps_.size();
     try {
       add(*op);
     } catch (const base::Error& error) {
       miss(*op, error.text);
     }
+    finish_op(*op, first_step);
   }
   if (program_.missing_.empty()) plan();
+  collect_weight_parts();
   return std::move(program_);
 }
 
@@ -387,8 +391,8 @@ void ProgramBuilder::plan() {
   program_.plan_.bound = plan.bound_bytes;
 }
 
-Program Program::compile(const Model& model) {
-  if (model.plain != nullptr) return compile(*model.plain);
+Program Program::compile(const Model& model, const Forget& forget) {
+  if (model.plain != nullptr) return compile(*model.plain, forget);
   if (!model.unresolved.empty()) {
     Program program;
     program.missing_ = model.unresolved;
@@ -409,7 +413,7 @@ Program Program::compile(const Model& model) {
     return program;
   }
   if (model.gears.kind != GearKind::kNone) return {};  // each gear has a program of its own
-  return ProgramBuilder(model).build();
+  return ProgramBuilder(model, forget).build();
 }
 
 }  // namespace ascendrt::model

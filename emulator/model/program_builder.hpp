@@ -19,8 +19,8 @@ namespace ascendrt::model {
 
 class ProgramBuilder {
  public:
-  explicit ProgramBuilder(const Model& model)
-      : model_(model), graph_(*model.root()), chains_(graph_) {}
+  ProgramBuilder(const Model& model, const Program::Forget& forget)
+      : model_(model), graph_(*model.root()), forget_(forget), chains_(graph_) {}
 
   Program build();
 
@@ -57,6 +57,12 @@ class ProgramBuilder {
   void share_places();
   void plan();
 
+  // Note [Weights that kernels took over], in program_weights.cpp.
+  void count_uses();
+  void finish_op(const Op& op, size_t first_step);
+  void end_use(const Op& op, bool keep);
+  void collect_weight_parts();
+
   // Note [Blocked tensors], in program_blocked.cpp.
   bool add_blocked(const Op& op, const OpType& type);
   void check_part(const Op& op, const OpType& type);
@@ -78,6 +84,7 @@ class ProgramBuilder {
 
   const Model& model_;
   const Graph& graph_;
+  const Program::Forget& forget_;
   ConvChains chains_;
   Program program_;
   std::unordered_map<std::string_view, std::vector<Made>> made_;
@@ -87,6 +94,11 @@ class ProgramBuilder {
   std::vector<int64_t> scratch_buffers_;       // per step, -1 = none
   std::map<int64_t, std::deque<Made>> twins_;  // by buffer: the same tensor in other layouts
   int64_t conversions_ = 0;
+  struct Use {
+    int64_t left = 0;      // operands of ops that are not compiled yet
+    bool is_read = false;  // by a run
+  };
+  std::unordered_map<int64_t, Use> uses_;  // of weights, by offset
 };
 
 }  // namespace ascendrt::model

@@ -111,7 +111,9 @@ void Product::run_tile(int64_t tile, int64_t next, int64_t first_row, int64_t co
 
 PackedMatrix::PackedMatrix(const float* b, int64_t depth, int64_t columns, Transposed transposed,
                            const VectorKernels& kernels)
-    : kernels_(kernels), shape_{depth, columns}, data_(static_cast<size_t>(shape_.floats())) {
+    : kernels_(kernels),
+      shape_{depth, columns},
+      data_(shape_.floats(), PackedFloats::Contents::kAny) {
   const bool turned = transposed == Transposed::kYes;
   pack_matrix(kernels, shape_, {b, turned ? 1 : columns, turned ? depth : 1}, data_.data());
 }

@@ -7,6 +7,7 @@
 #include <functional>
 #include <vector>
 
+#include "ops/packed.hpp"
 #include "ops/parallel.hpp"
 #include "ops/vector.hpp"
 
@@ -78,7 +79,7 @@ class PackedMatrix {
  private:
   const VectorKernels& kernels_;
   PackedShape shape_;
-  std::vector<float> data_;
+  PackedFloats data_;
 };
 
 // y[rows][columns] = a * b + bias of doubles, summed in double with the depth upward.

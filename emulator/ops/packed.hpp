@@ -8,12 +8,13 @@
 
 namespace ascendrt::ops {
 
-// Zeros at first. Kernels read weights straight through, once in a run, so large ones lie on huge
+// Kernels read weights straight through, once in a run, so large ones lie on huge
 // pages where the system grants them: fewer misses of the address cache.
 class PackedFloats {
  public:
   PackedFloats() = default;
-  explicit PackedFloats(int64_t count);
+  enum class Contents : uint8_t { kZeros, kAny };  // kAny: the maker writes every value
+  explicit PackedFloats(int64_t count, Contents contents = Contents::kZeros);
 
   float* data() { return data_.get(); }
   const float* data() const { return data_.get(); }
