@@ -103,8 +103,9 @@ void check_constants(const Model& model, const std::string& origin) {
 
 class ContentReader {
  public:
-  ContentReader(const std::string& origin, std::shared_ptr<const FileBytes> owner)
-      : origin_(origin), owner_(std::move(owner)) {}
+  ContentReader(const std::string& origin, std::shared_ptr<const void> owner,
+                std::shared_ptr<const FileBytes> file)
+      : origin_(origin), owner_(std::move(owner)), file_(std::move(file)) {}
 
   Model read(const Container& container, const std::string& device_soc) {
     Model root = read_block(container, 0);
@@ -160,8 +161,10 @@ class ContentReader {
   void keep_weights(const Block& block, Model& model) const {
     const auto weights = block.find(kPartWeights);
     if (owner_ != nullptr) {
-      model.weights = Blob{weights, owner_,
-                           [file = owner_](std::span<const uint8_t> part) { file->forget(part); }};
+      model.weights = Blob{weights, owner_, {}};
+      if (file_ != nullptr) {
+        model.weights.forget = [file = file_](auto part) { file->forget(part); };
+      }
     } else {
       model.weights = Blob::own(Bytes(weights.begin(), weights.end()));
     }
@@ -202,13 +205,14 @@ class ContentReader {
   }
 
   const std::string& origin_;
-  std::shared_ptr<const FileBytes> owner_;
+  std::shared_ptr<const void> owner_;
+  std::shared_ptr<const FileBytes> file_;
   std::optional<AttrDictionary> dictionary_;
 };
 
 }  // namespace
 
-OmSource::OmSource(std::span<const uint8_t> bytes, std::shared_ptr<const FileBytes> owner,
+OmSource::OmSource(std::span<const uint8_t> bytes, std::shared_ptr<const void> owner,
                    std::string origin)
     : bytes_(bytes), owner_(std::move(owner)), origin_(std::move(origin)) {}
 
@@ -229,6 +233,7 @@ OmSource OmSource::from_file(const std::string& path) {
   auto data = std::make_shared<FileBytes>(file.size());
   data->shorten(file.read(data->data(), data->size()));
   OmSource source(data->bytes(), data, "model file '" + path + "'");
+  source.file_ = std::move(data);
   source.path_ = path;
   source.probe();
   return source;
@@ -275,7 +280,7 @@ bool OmSource::is_dynamic() const {
 Model OmSource::read(const std::string& device_soc) const {
   check_header(Entry::kLoadFile);
   const Container container = read_container(bytes_, origin_);
-  return ContentReader(origin_, owner_).read(container, device_soc);
+  return ContentReader(origin_, owner_, file_).read(container, device_soc);
 }
 
 bool soc_compatible(const std::string& model_soc, const std::string& device_soc) {
@@ -290,7 +295,7 @@ bool soc_compatible(const std::string& model_soc, const std::string& device_soc)
 
 Model OmSource::read_description() const {
   check_header(Entry::kLoadFile);
-  return ContentReader(origin_, owner_).read_description(read_container(bytes_, origin_));
+  return ContentReader(origin_, owner_, file_).read_description(read_container(bytes_, origin_));
 }
 
 QuerySizes OmSource::query_sizes() const {

@@ -54,12 +54,12 @@ class OmSource {
   const std::string& path() const { return path_; }  // empty: memory
 
  private:
-  OmSource(std::span<const uint8_t> bytes, std::shared_ptr<const FileBytes> owner,
-           std::string origin);
+  OmSource(std::span<const uint8_t> bytes, std::shared_ptr<const void> owner, std::string origin);
   void probe() const;
 
   std::span<const uint8_t> bytes_;
-  std::shared_ptr<const FileBytes> owner_;  // null: borrowed from the caller
+  std::shared_ptr<const void> owner_;      // null: borrowed from the caller
+  std::shared_ptr<const FileBytes> file_;  // null: others may read the bytes again
   std::string origin_;
   std::string path_;
 };
