@@ -162,6 +162,19 @@ TensorData read_tensor(wire::Reader r) {
 
 Graph read_graph(wire::Reader r);
 
+const char* kind_name(Attribute::Kind kind) {
+  constexpr const char* kNames[] = {"of a type that no operator uses",
+                                    "a number with a point",
+                                    "a whole number",
+                                    "a text",
+                                    "a tensor",
+                                    "a graph",
+                                    "a list of numbers with a point",
+                                    "a list of whole numbers",
+                                    "a list of texts"};
+  return kNames[static_cast<size_t>(kind)];
+}
+
 // The kind of value that the field holds; kOther when it holds none that is understood.
 Attribute::Kind read_attribute_value(const wire::Reader& r, Attribute& a) {
   using Kind = Attribute::Kind;
@@ -187,7 +200,8 @@ Attribute::Kind read_attribute_value(const wire::Reader& r, Attribute& a) {
   }
 }
 
-Attribute read_attribute(wire::Reader r) {
+// Nothing when it has neither a value nor a type: it is as good as not given.
+std::optional<Attribute> read_attribute(wire::Reader r) {
   using Kind = Attribute::Kind;
   Attribute a;
   int64_t type = 0;
@@ -204,7 +218,13 @@ Attribute read_attribute(wire::Reader r) {
   constexpr Kind kByType[] = {Kind::kOther,  Kind::kFloat,  Kind::kInt,
                               Kind::kString, Kind::kTensor, Kind::kGraph,
                               Kind::kFloats, Kind::kInts,   Kind::kStrings};
-  if (type > 0) a.kind = type < 9 ? kByType[type] : Kind::kOther;
+  if (type <= 0 && a.kind == Kind::kOther) return std::nullopt;
+  const Kind declared = type <= 0 ? a.kind : type < 9 ? kByType[type] : Kind::kOther;
+  if (a.kind != Kind::kOther && a.kind != declared) {
+    refuse("attribute '" + a.name + "' declares that it is " + kind_name(declared) + " and is " +
+           kind_name(a.kind));
+  }
+  a.kind = declared;
   if (a.kind == Kind::kTensor && !a.tensor) refuse("attribute '" + a.name + "' holds no tensor");
   if (a.kind == Kind::kGraph && !a.graph) refuse("attribute '" + a.name + "' holds no graph");
   return a;
@@ -228,7 +248,9 @@ Node read_node(wire::Reader r) {
         break;
       case 5:
         r.charge(sizeof(Attribute));
-        node.attributes.push_back(read_attribute(r.message("AttributeProto")));
+        if (auto read = read_attribute(r.message("AttributeProto"))) {
+          node.attributes.push_back(std::move(*read));
+        }
         break;
       case 7:
         node.domain = r.string();
@@ -365,25 +387,34 @@ const Attribute* Node::find(std::string_view attribute) const {
   return nullptr;
 }
 
-int64_t Node::int_or(std::string_view attribute, int64_t fallback) const {
+const Attribute* Node::find(std::string_view attribute, Attribute::Kind wanted) const {
   const Attribute* a = find(attribute);
-  return a != nullptr && a->kind == Attribute::Kind::kInt ? a->i : fallback;
+  if (a != nullptr && a->kind != wanted) {
+    refuse("attribute '" + a->name + "' is " + kind_name(a->kind) + ", " + kind_name(wanted) +
+           " is needed");
+  }
+  return a;
+}
+
+int64_t Node::int_or(std::string_view attribute, int64_t fallback) const {
+  const Attribute* a = find(attribute, Attribute::Kind::kInt);
+  return a != nullptr ? a->i : fallback;
 }
 
 float Node::float_or(std::string_view attribute, float fallback) const {
-  const Attribute* a = find(attribute);
-  return a != nullptr && a->kind == Attribute::Kind::kFloat ? a->f : fallback;
+  const Attribute* a = find(attribute, Attribute::Kind::kFloat);
+  return a != nullptr ? a->f : fallback;
 }
 
 std::string Node::string_or(std::string_view attribute, std::string_view fallback) const {
-  const Attribute* a = find(attribute);
-  return a != nullptr && a->kind == Attribute::Kind::kString ? a->s : std::string(fallback);
+  const Attribute* a = find(attribute, Attribute::Kind::kString);
+  return a != nullptr ? a->s : std::string(fallback);
 }
 
 std::vector<int64_t> Node::ints_or(std::string_view attribute,
                                    std::vector<int64_t> fallback) const {
-  const Attribute* a = find(attribute);
-  if (a != nullptr && a->kind == Attribute::Kind::kInts) return a->ints;
+  const Attribute* a = find(attribute, Attribute::Kind::kInts);
+  if (a != nullptr) return a->ints;
   return fallback;
 }
 

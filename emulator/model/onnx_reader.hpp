@@ -65,6 +65,8 @@ struct Node {
   std::vector<Attribute> attributes;
 
   const Attribute* find(std::string_view attribute) const;
+  // Null when it is not there; of another kind than wanted it is refused, as by all below.
+  const Attribute* find(std::string_view attribute, Attribute::Kind wanted) const;
   bool has(std::string_view attribute) const { return find(attribute) != nullptr; }
   int64_t int_or(std::string_view attribute, int64_t fallback) const;
   float float_or(std::string_view attribute, float fallback) const;
