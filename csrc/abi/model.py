@@ -415,8 +415,14 @@ def _codes(table: Table, consts: list[Const]) -> Iterator[Code]:
         if name in values and values[name].value is None:
             continue  # torch-npu's headers only
         value = row["value"] if "value" in row else values[name].number
-        yield Code(name, value, row["layer"], row["meaning"], row.get("hint", ""),
-                   row.get("general", False))
+        yield Code(
+            name,
+            value,
+            row["layer"],
+            row["meaning"],
+            row.get("hint", ""),
+            row.get("general", False),
+        )
 
 
 def _cxx(table: Table) -> tuple[CxxSymbol, ...]:
