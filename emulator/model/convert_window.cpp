@@ -228,18 +228,23 @@ std::optional<AttrMap> quantized_attributes(const NodeCall& call, const Window& 
   return attrs;
 }
 
+// One operator for the whole; nothing for what it cannot take, such as groups that straddle blocks.
+std::optional<Values> merged_qlinear_conv(const NodeCall& call, const Window& window) {
+  const auto attrs = quantized_attributes(call, window);
+  if (!attrs) return std::nullopt;
+  try {
+    const std::optional<GraphValue> bias = call.has(8) ? std::optional(call.in(8)) : std::nullopt;
+    return call.make("QuantizedConv2D", {call.in(0), call.in(3), bias, call.in(4)}, *attrs);
+  } catch (const base::Error&) {
+    return std::nullopt;
+  }
+}
+
 // QLinearConv(x, scale, zero, w, scale, zero, y scale, y zero, bias): exact integer sums, plus the
 // bias, scaled to the type of the result.
 Values qlinear_conv(const NodeCall& call) {
   const Window window = read_window(call, filter_kernel(call, 3));
-  if (const auto attrs = quantized_attributes(call, window)) {
-    try {
-      const std::optional<GraphValue> bias = call.has(8) ? std::optional(call.in(8)) : std::nullopt;
-      return call.make("QuantizedConv2D", {call.in(0), call.in(3), bias, call.in(4)}, *attrs);
-    } catch (const base::Error&) {
-      // Groups that straddle blocks: exact sums in several operators.
-    }
-  }
+  if (auto merged = merged_qlinear_conv(call, window)) return *std::move(merged);
   GraphValue sums =
       call.helper("ConvInteger", "_sums", {call.in(0), call.in(3), call.in(2), call.in(5)},
                   conv_attributes(call, window, "NCHW"));

@@ -214,7 +214,10 @@ class QuantizedPattern {
     const auto outputs = static_cast<size_t>(before.input_descs[1].dims[0]);
     const bool biased = before.inputs.size() > 2 && !before.inputs[2].empty();
     std::optional<std::vector<int32_t>> bias;
-    if (biased && !(bias = bias_of(conv, 2, *scale_of(from), *filter, outputs))) return;
+    if (biased) {
+      bias = bias_of(conv, 2, *scale_of(from), *filter, outputs);
+      if (!bias) return;
+    }
     Op op;
     op.type = kQuantizedConv;
     op.attrs = before.attrs;

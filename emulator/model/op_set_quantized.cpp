@@ -144,8 +144,8 @@ struct Passed {
 };
 using BlockBody = std::function<void(std::span<const uint8_t* const>, uint8_t*, const ops::Exec&)>;
 
-Kernel on_blocks(std::vector<Passed> operands, const ops::BlockedShape& result, int64_t inner,
-                 BlockBody body) {
+Kernel on_blocks(const std::vector<Passed>& operands, const ops::BlockedShape& result,
+                 int64_t inner, const BlockBody& body) {
   int64_t scratch = room(inner) + room(result.elements());
   for (const Passed& p : operands) scratch += room(p.shape.elements());
   Kernel kernel;
@@ -197,7 +197,7 @@ Kernel build_conv(const OpView& v, std::span<const TensorType>) {
       conv->run(in[0].as<const uint8_t>(), nullptr, out[0].as<uint8_t>(), exec);
     });
   }
-  return on_blocks(std::move(operands), g.out, 0,
+  return on_blocks(operands, g.out, 0,
                    [conv](std::span<const uint8_t* const> in, uint8_t* y, const ops::Exec& exec) {
                      conv->run(in[0], in.size() > 1 ? in[1] : nullptr, y, exec);
                    });

@@ -151,7 +151,7 @@ void ByteConvolution::pack_depthwise(const int8_t* weights) {
   weights_ = PackedFloats(blocks_of(in_group_) * area * kLanes);
   for (int64_t c = 0; c < in_group_; ++c) {
     for (int64_t t = 0; t < area; ++t) {
-      const int32_t weight = weights[c * area + t];
+      const int32_t weight = +weights[c * area + t];
       std::memcpy(weights_.data() + (c / kLanes * area + t) * kLanes + c % kLanes, &weight,
                   sizeof(weight));
     }
