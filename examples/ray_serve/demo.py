@@ -87,7 +87,7 @@ def kill_one() -> None:
 def main() -> int:
     """Start, ask, stop; then tell."""
     if len(sys.argv) != 2:
-        sys.exit("which model? python examples/ray_serve/demo.py digits.om")
+        sys.exit("usage: python examples/ray_serve/demo.py digits.om")
     om = Path(sys.argv[1]).resolve()  # replicas have another working folder
     held = np.load(HELD_OUT)
     pixels = held["pixels"].astype(np.float32).reshape(-1, 1, 8, 8) / 16

@@ -295,6 +295,7 @@ def test_an_error_tells_what_failed_before_it() -> None:
     import ascendrt._lib as low
 
     with ascendrt.Device(0):
+        low.lib.aclGetRecentErrMsg()  # what others left on this thread
         low.lib.aclrtSetDevice(77)
         with pytest.raises(ascendrt.AclError) as caught:
             ascendrt.Memory(1 << 50)

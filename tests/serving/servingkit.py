@@ -40,10 +40,12 @@ def simulate(name: str, *words: object, timing: dict[str, float], **variables: s
     """Run a simulation of simulations.py in virtual time; returns what it reports."""
     from benchmarks import modelled
 
+    # Not a private one: that would be this process's, with what it holds.
+    machine = f"simulation{os.getpid()}"
     environ = {
         "ASCENDRT_BACKEND": "emu",
         "ASCENDRT_CLOCK": "virtual",
-        "ASCENDRT_MACHINE": "private",
+        "ASCENDRT_MACHINE": machine,
         # Nothing here waits but by the clock; a busy machine shall not count as a thread that left.
         "ASCENDRT_HOST_GRACE_MS": "5000",
         "ASCENDRT_TIMING": modelled.settings(modelled.NOTHING | timing),
@@ -52,5 +54,7 @@ def simulate(name: str, *words: object, timing: dict[str, float], **variables: s
         [sys.executable, str(SIMULATIONS), name, *map(str, words)], env=os.environ | environ
         | variables, capture_output=True, text=True, timeout=280, check=False,
     )  # fmt: skip
+    for ledger in Path("/dev/shm").glob(f"ascendrt*-{os.getuid()}-{machine}"):
+        ledger.unlink()
     assert done.returncode == 0, f"{words}\n{done.stdout}\n{done.stderr}"
     return json.loads(done.stdout.splitlines()[-1])
