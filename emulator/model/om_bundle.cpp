@@ -3,15 +3,11 @@
 
 #include <utility>
 
-#include "model/om_container.hpp"
-#include "model/om_image.hpp"
+#include "model/om_writer.hpp"
 #include "model/output_file.hpp"
 
 namespace ascendrt::model {
 namespace {
-
-constexpr uint64_t kTableHead = 8;
-constexpr uint64_t kTableRow = 24;
 
 // Only what the real reader tests: neither the magic nor the length in the header is looked at.
 class Walk {
@@ -96,20 +92,11 @@ Bytes serialize(const std::vector<OmSource>& sources) {
   parts.push_back({kPartBundleVariables, variable_part});
   for (const OmSource& source : sources) parts.push_back({kPartBundleModel, source.bytes()});
   // Offsets count from the end of the header, again unlike those of a single model.
-  uint64_t offset = size - kHeaderSize;
+  const uint64_t offset = size - kHeaderSize;
   for (const Part& part : parts) size += part.bytes.size();
   Image image(size);
   put_header(image, sources.size(), size);
-  image.put(static_cast<uint32_t>(parts.size()));
-  image.put(uint32_t{0});
-  for (const Part& part : parts) {
-    image.put(part.id);
-    image.put(uint32_t{0});
-    image.put(offset);
-    image.put(static_cast<uint64_t>(part.bytes.size()));
-    offset += part.bytes.size();
-  }
-  for (const Part& part : parts) image.append(part.bytes);
+  put_parts(image, parts, offset);
   return image.take();
 }
 

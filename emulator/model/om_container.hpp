@@ -61,6 +61,10 @@ T load_le(std::span<const uint8_t> bytes, size_t at) {
   return static_cast<T>(value);
 }
 
+// Of 64 bit partition tables, in bytes.
+constexpr uint64_t kTableHead = 8;
+constexpr uint64_t kTableRow = 24;
+
 struct Part {
   uint32_t id = 0;
   std::span<const uint8_t> bytes;

@@ -1,8 +1,6 @@
 // Writing offline models. Owns: the file image of a single model.
 #include "model/om_writer.hpp"
 
-#include "model/om_container.hpp"
-#include "model/om_image.hpp"
 #include "model/om_inout.hpp"
 #include "model/om_proto.hpp"
 #include "model/output_file.hpp"
@@ -32,23 +30,9 @@ void put_header(Image& image, const Model& model, uint64_t body_bytes) {
 
 }  // namespace
 
-Bytes serialize_om(const Model& model) {
-  const Bytes inout = serialize_inout_info({model.inputs, model.outputs, model.gears});
-  const Bytes model_def = serialize_model_def(model);
-  const Bytes tasks = serialize_task_info(model.task_info);
-  std::vector<Part> parts = {{kPartInOutInfo, inout}, {kPartModelDef, model_def}};
-  if (!model.weights.bytes.empty()) parts.push_back({kPartWeights, model.weights.bytes});
-  parts.push_back({kPartTaskInfo, tasks});
-
-  constexpr uint64_t kTableHead = 8;
-  constexpr uint64_t kTableRow = 24;
-  uint64_t body = kTableHead + kTableRow * parts.size();
-  for (const Part& part : parts) body += part.bytes.size();
-  Image image(kHeaderSize + body);
-  put_header(image, model, body);
+void put_parts(Image& image, std::span<const Part> parts, uint64_t offset) {
   image.put(static_cast<uint32_t>(parts.size()));
   image.put(uint32_t{0});
-  uint64_t offset = 0;
   for (const Part& part : parts) {
     image.put(part.id);
     image.put(uint32_t{0});
@@ -57,6 +41,21 @@ Bytes serialize_om(const Model& model) {
     offset += part.bytes.size();
   }
   for (const Part& part : parts) image.append(part.bytes);
+}
+
+Bytes serialize_om(const Model& model) {
+  const Bytes inout = serialize_inout_info({model.inputs, model.outputs, model.gears});
+  const Bytes model_def = serialize_model_def(model);
+  const Bytes tasks = serialize_task_info(model.task_info);
+  std::vector<Part> parts = {{kPartInOutInfo, inout}, {kPartModelDef, model_def}};
+  if (!model.weights.bytes.empty()) parts.push_back({kPartWeights, model.weights.bytes});
+  parts.push_back({kPartTaskInfo, tasks});
+
+  uint64_t body = kTableHead + kTableRow * parts.size();
+  for (const Part& part : parts) body += part.bytes.size();
+  Image image(kHeaderSize + body);
+  put_header(image, model, body);
+  put_parts(image, parts, 0);
   return image.take();
 }
 

@@ -3,11 +3,19 @@
 // never: drop or fuse anything of the graph; leave a half-written file behind.
 #pragma once
 
+#include <cstdint>
+#include <span>
 #include <string>
 
 #include "model/model.hpp"
+#include "model/om_container.hpp"
+#include "model/om_image.hpp"
 
 namespace ascendrt::model {
+
+// A 64 bit partition table, and the parts behind it. `offset`: of the first part, counted as the
+// kind of file counts.
+void put_parts(Image& image, std::span<const Part> parts, uint64_t offset);
 
 // Makes a freshly built graph complete, in place. Needs from the builder: unique op names, op
 // types, inputs ("node:idx"), input and output descs with dtype, dims and format; Data ops; one

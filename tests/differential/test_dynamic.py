@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from differential import Array, convert, distance, reference
+from differential import Array, convert, distance, network, reference
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from networks import rapidocr
@@ -22,19 +22,6 @@ from ascendrt.memory import Memory
 from ascendrt.model import Model
 
 LIMIT = 1e-4
-
-
-def network(
-    *nodes: onnx.NodeProto, inputs: dict[str, list[str | int]], **weights: Array
-) -> onnx.ModelProto:
-    """A network whose output is called y; names in shapes are open dims."""
-    given = [
-        helper.make_tensor_value_info(n, TensorProto.FLOAT, dims) for n, dims in inputs.items()
-    ]
-    made = [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)]
-    stored = [onnx.numpy_helper.from_array(value, name) for name, value in weights.items()]
-    graph = helper.make_graph(list(nodes), "net", given, made, stored)
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
 def typed(model: onnx.ModelProto, dtype: int) -> onnx.ModelProto:

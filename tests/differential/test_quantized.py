@@ -8,8 +8,6 @@ those up, its bar is said at the test.
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -17,7 +15,15 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from differential import HERE, convert, execute, outputs, put_inputs, reference
+from differential import (
+    HERE,
+    check_bits_on_threads,
+    convert,
+    execute,
+    outputs,
+    put_inputs,
+    reference,
+)
 from networks import Network
 
 from ascendrt import _ctl
@@ -251,16 +257,4 @@ def test_known_networks(folder: Path, models: dict[str, Pair], name: str) -> Non
 
 def test_any_number_of_threads_gives_the_same_bits(folder: Path, tmp_path: Path) -> None:
     names = [*KNOWN, *list(NETWORKS)[:4], "qdq-1", "qdq-5"]
-    for name in names:
-        for suffix in (".om", ".in.npz"):
-            (tmp_path / f"{name}{suffix}").symlink_to(folder / f"{name}{suffix}")
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("ASCEND")}
-    environment |= {"ASCENDRT_BACKEND": "emu", "ASCENDRT_MACHINE": "private"}
-    for threads in ("1", "3"):
-        subprocess.run(
-            [sys.executable, HERE / "execute.py", tmp_path],
-            env=environment | {"ASCENDRT_COMPUTE_THREADS": threads}, check=True, timeout=240,
-        )  # fmt: skip
-        for name in names:
-            got, expected = outputs(tmp_path / f"{name}.om"), outputs(folder / f"{name}.om")
-            assert all(a.tobytes() == b.tobytes() for a, b in zip(got, expected, strict=True)), name
+    check_bits_on_threads(folder, names, tmp_path)
