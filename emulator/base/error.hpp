@@ -6,6 +6,8 @@
 #include <string>
 #include <utility>
 
+#include "base/printable.hpp"
+
 namespace ascendrt::base {
 
 using Code = int32_t;
@@ -20,8 +22,9 @@ struct Error {
   std::string text;  // what happened, with argument names and ids; likely cause and fix
 };
 
-[[noreturn]] inline void fail(Code code, std::string text, Layer layer = Layer::kRuntime) {
-  throw Error{code, layer, std::move(text)};
+// The text may name things of files: control characters in it are escaped here, once for all.
+[[noreturn]] inline void fail(Code code, const std::string& text, Layer layer = Layer::kRuntime) {
+  throw Error{code, layer, printable(text, true)};
 }
 
 }  // namespace ascendrt::base

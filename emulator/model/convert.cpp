@@ -46,11 +46,15 @@ struct Session {
 };
 
 std::string label(const onnx::Node& node, int64_t opset) {
-  const std::string domain = node.domain.empty() ? "" : " of domain '" + node.domain + "'";
-  const std::string name = !node.name.empty()      ? "'" + node.name + "'"
-                           : !node.outputs.empty() ? "that makes '" + node.outputs[0] + "'"
-                                                   : "without a name";
-  return "op type " + node.op_type + domain + ", node " + name + ", opset " + std::to_string(opset);
+  using base::printable;  // a line end in a name would begin a line of its own
+  const std::string domain =
+      node.domain.empty() ? "" : " of domain '" + printable(node.domain) + "'";
+  const std::string name = !node.name.empty() ? "'" + printable(node.name) + "'"
+                           : !node.outputs.empty()
+                               ? "that makes '" + printable(node.outputs[0]) + "'"
+                               : "without a name";
+  return "op type " + printable(node.op_type) + domain + ", node " + name + ", opset " +
+         std::to_string(opset);
 }
 
 // One graph of the file: the root, or a body that reads tensors of the graphs around it.
@@ -467,9 +471,8 @@ void NodeCall::fail(std::string_view what) const {
 
 std::optional<std::vector<int64_t>> NodeCall::list(std::string_view attribute, size_t i) const {
   if (has(i)) return in(i).ints();
-  const onnx::Attribute* a = node.find(attribute);
-  if (a == nullptr || a->kind != onnx::Attribute::Kind::kInts) return std::nullopt;
-  return a->ints;
+  if (!node.has(attribute)) return std::nullopt;
+  return node.ints_or(attribute, {});
 }
 
 AttrMap node_attributes(const onnx::Node& node) {

@@ -10,8 +10,8 @@ namespace {
 using Values = std::vector<GraphValue>;
 
 const onnx::Graph& body_of(const NodeCall& call, std::string_view attribute) {
-  const onnx::Attribute* a = call.node.find(attribute);
-  if (a == nullptr || !a->graph) call.fail("needs a " + std::string(attribute));
+  const onnx::Attribute* a = call.node.find(attribute, onnx::Attribute::Kind::kGraph);
+  if (a == nullptr) call.fail("needs a " + std::string(attribute));
   return *a->graph;
 }
 

@@ -15,7 +15,19 @@ constexpr int64_t kFoldLimitBytes = int64_t{64} << 20;
 constexpr int64_t kFoldLimitElements = int64_t{1} << 20;
 
 int64_t bytes_of(const TensorType& type) {
-  return type.shape.elements() * static_cast<int64_t>(ops::dtype_size(type.dtype));
+  int64_t bytes = 0;
+  const auto size = static_cast<int64_t>(ops::dtype_size(type.dtype));
+  return __builtin_mul_overflow(type.shape.elements(), size, &bytes) ? INT64_MAX : bytes;
+}
+
+// A tensor that no memory plan has room for is refused where its node is known.
+constexpr int64_t kMostBytes = int64_t{1} << 48;
+
+void want_room(const std::string& op, const TensorType& result) {
+  const ops::Shape& shape = result.shape;
+  if (shape.is_open() || bytes_of(result) <= kMostBytes) return;
+  ops::fail(op, "a result of shape " + shape.text() + " needs " + std::to_string(bytes_of(result)) +
+                    " bytes, a tensor may have up to " + std::to_string(kMostBytes) + " bytes");
 }
 
 template <class T>
@@ -173,7 +185,7 @@ bool GraphBuilder::may_fold(const OpType& type, const std::vector<Operand>& oper
     });
   }
   int64_t total = 0;
-  for (const TensorType& result : results) total += bytes_of(result);
+  for (const TensorType& result : results) total += std::min(bytes_of(result), kMostBytes);
   if (total > std::min(kFoldLimitBytes, *budget_)) return false;
   *budget_ -= total;
   return true;
@@ -189,6 +201,7 @@ std::vector<GraphValue> GraphBuilder::add(const std::string& type, const std::st
   op.attrs = std::move(attrs);
   const OpView view{op, operands_of(inputs), {}};
   const std::vector<TensorType> results = infer_or_open(*row, view);
+  for (const TensorType& result : results) want_room(type, result);
   if (may_fold(*row, view.inputs, results)) {
     std::vector<GraphValue> out;
     for (OwnedTensor& tensor : model::evaluate(*row, view, ops::Workers::serial())) {

@@ -181,7 +181,7 @@ Values resize(const NodeCall& call) {
   if (upsamples || call.opset < 11) {
     attrs.set("coordinate_transformation_mode", "asymmetric");
     attrs.set("nearest_mode", "floor");
-    const onnx::Attribute* scales = call.node.find("scales");
+    const onnx::Attribute* scales = call.node.find("scales", onnx::Attribute::Kind::kFloats);
     if (call.has(1)) operands[2] = call.in(1);
     if (!call.has(1) && scales != nullptr) {
       Bytes bytes(scales->floats.size() * sizeof(float));

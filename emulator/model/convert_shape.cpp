@@ -160,9 +160,9 @@ Values expand(const NodeCall& call) { return call.make("Expand", {call.in(0), ca
 Values tile(const NodeCall& call) { return call.make("Tile", {call.in(0), call.in(1)}); }
 
 Values constant_of_shape(const NodeCall& call) {
-  const onnx::Attribute* value = call.node.find("value");
+  const onnx::Attribute* value = call.node.find("value", onnx::Attribute::Kind::kTensor);
   GraphValue fill = call.graph.float_scalar(call.name + "_value", 0.0F);
-  if (value != nullptr && value->tensor) fill = from_tensor(call, *value->tensor);
+  if (value != nullptr) fill = from_tensor(call, *value->tensor);
   return call.make("Fill", {call.in(0), fill});
 }
 

@@ -21,16 +21,26 @@ struct Window {
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
+constexpr int64_t kMost = 1 << 24;
+
+// Refuses a list attribute with a number outside of [least, kMost].
+void want_range(const NodeCall& call, const std::string& attribute, const List& values,
+                int64_t least) {
+  for (const int64_t v : values) {
+    if (v >= least && v <= kMost) continue;
+    call.fail("attribute '" + attribute + "' with " + std::to_string(v) + ", " +
+              std::to_string(least) + " to " + std::to_string(kMost) + " is possible: it");
+  }
+}
+
 // A list attribute of `count` numbers, each at least `fallback`.
 List list_of(const NodeCall& call, std::string_view attribute, size_t count, int64_t fallback) {
   List values = call.node.ints_or(attribute, List(count, fallback));
   if (values.size() != count) {
-    call.fail("attribute " + std::string(attribute) + " needs " + std::to_string(count) +
-              " numbers");
+    call.fail("attribute '" + std::string(attribute) + "' of " + std::to_string(values.size()) +
+              " numbers, this input needs " + std::to_string(count) + ": it");
   }
-  for (const int64_t v : values) {
-    if (v < fallback || v > (1 << 24)) call.fail("attribute " + std::string(attribute));
-  }
+  want_range(call, std::string(attribute), values, fallback);
   return values;
 }
 
@@ -275,14 +285,18 @@ Values col2im(const NodeCall& call) {
 
 Window pool_window(const NodeCall& call) {
   const List kernel = call.node.ints_or("kernel_shape", {});
-  if (kernel.size() != spatial_dims(call)) call.fail("a kernel_shape that does not fit the input");
-  if (std::any_of(kernel.begin(), kernel.end(), [](int64_t k) { return k < 1 || k > 1 << 24; })) {
-    call.fail("kernel_shape");
+  if (kernel.size() != spatial_dims(call)) {
+    call.fail("attribute 'kernel_shape' of " + std::to_string(kernel.size()) +
+              " numbers, an input of shape " + call.shape(0).text() + " needs " +
+              std::to_string(spatial_dims(call)) + ": it");
   }
+  want_range(call, "kernel_shape", kernel, 1);
   Window window = read_window(call, kernel);
   for (size_t i = 0; i < window.pads.size(); ++i) {
     const int64_t reach = window.dilations[i / 2] * (window.kernel[i / 2] - 1) + 1;
-    if (window.pads[i] >= reach) call.fail("pads as wide as the kernel");
+    if (window.pads[i] < reach) continue;
+    call.fail("a pad of " + std::to_string(window.pads[i]) + ", as wide as the kernel's " +
+              std::to_string(reach) + ",");
   }
   return window;
 }

@@ -6,6 +6,8 @@
 #include <queue>
 #include <unordered_map>
 
+#include "model/om_container.hpp"
+
 namespace ascendrt::model {
 
 const AttrValue* AttrMap::find(std::string_view name) const {
@@ -87,19 +89,48 @@ const std::vector<std::string>* AttrMap::get_strings(std::string_view name) cons
   return typed<std::vector<std::string>>(*this, name);
 }
 
+namespace {
+
+const char* kind_name(const AttrValue& value) {
+  if (value.as<std::string>() != nullptr) return "a text";
+  if (value.as<int64_t>() != nullptr) return "a whole number";
+  if (value.as<float>() != nullptr) return "a number with a point";
+  if (value.as<std::vector<int64_t>>() != nullptr) return "a list of whole numbers";
+  if (value.as<std::vector<float>>() != nullptr) return "a list of numbers with a point";
+  if (value.as<std::vector<std::string>>() != nullptr) return "a list of texts";
+  if (value.as<Box<Tensor>>() != nullptr) return "a tensor";
+  return "of another type";
+}
+
+// What the caller wanted is not there: right when nothing is, or an empty list without a kind.
+void want_absent(const AttrMap& attrs, std::string_view name, const char* wanted) {
+  const AttrValue* value = attrs.find(name);
+  if (value == nullptr || value->as<EmptyList>() != nullptr) return;
+  fail_model(kGeParamInvalid, "attribute '" + std::string(name) + "' is " + kind_name(*value) +
+                                  ", " + wanted + " is needed");
+}
+
+}  // namespace
+
 int64_t AttrMap::int_or(std::string_view name, int64_t fallback) const {
-  return get_int(name).value_or(fallback);
+  if (const auto value = get_int(name)) return *value;
+  if (const auto value = get_bool(name)) return *value ? 1 : 0;
+  want_absent(*this, name, "a whole number");
+  return fallback;
 }
 float AttrMap::float_or(std::string_view name, float fallback) const {
-  return get_float(name).value_or(fallback);
+  if (const auto value = get_float(name)) return *value;
+  want_absent(*this, name, "a number with a point");
+  return fallback;
 }
 std::string AttrMap::string_or(std::string_view name, std::string_view fallback) const {
-  const std::string* value = get_string(name);
-  return value == nullptr ? std::string(fallback) : *value;
+  if (const std::string* value = get_string(name)) return *value;
+  want_absent(*this, name, "a text");
+  return std::string(fallback);
 }
 std::vector<int64_t> AttrMap::ints_or(std::string_view name, std::vector<int64_t> fallback) const {
-  const auto* value = get_ints(name);
-  if (value != nullptr) return *value;
+  if (const auto* value = get_ints(name)) return *value;
+  want_absent(*this, name, "a list of whole numbers");
   return fallback;
 }
 

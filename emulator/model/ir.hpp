@@ -47,7 +47,7 @@ class AttrMap {
   const std::vector<int64_t>* get_ints(std::string_view name) const;
   const std::vector<float>* get_floats(std::string_view name) const;
   const std::vector<std::string>* get_strings(std::string_view name) const;
-  // Same with a default.
+  // Same with a default for what is absent; a value of another kind is refused with 145000.
   int64_t int_or(std::string_view name, int64_t fallback) const;
   float float_or(std::string_view name, float fallback) const;
   std::string string_or(std::string_view name, std::string_view fallback) const;

@@ -63,6 +63,14 @@ ops::ResizeParams resize_params(const OpView& v) {
   return p;
 }
 
+constexpr double kMostScale = 1e6;
+
+[[noreturn]] void bad_scale(const OpView& v, size_t axis, double scale) {
+  v.fail("scale " + std::to_string(scale) + " of axis " + std::to_string(axis) + ", which has " +
+         std::to_string(v.shape(0)[axis]) +
+         " elements; above 0 and up to 1000000 is possible, check scales and sizes");
+}
+
 // Sizes under a policy that keeps the ratio of the sides: one scale for all axes.
 void keep_ratio(const OpView& v, const std::string& policy, std::vector<int64_t>& sizes,
                 Resizing& r) {
@@ -75,6 +83,7 @@ void keep_ratio(const OpView& v, const std::string& policy, std::vector<int64_t>
     scale = larger ? std::max(scale, own) : std::min(scale, own);
   }
   for (size_t i = 0; i < sizes.size(); ++i) {
+    if (!(scale > 0) || scale > kMostScale) bad_scale(v, r.axes[i].axis, scale);
     r.axes[i].scale = scale;
     const double exact = scale * static_cast<double>(v.shape(0)[r.axes[i].axis]);
     sizes[i] = static_cast<int64_t>(std::floor(exact + 0.5));
@@ -106,7 +115,9 @@ Resizing resizing(const OpView& v) {
     const auto in = static_cast<double>(x[axis.axis]);
     if (!by_size) axis.scale = static_cast<double>(scales[i]);
     if (by_size && policy == "stretch") axis.scale = static_cast<double>(sizes[i]) / in;
-    if (!(axis.scale > 0) || axis.scale > 1e6 || x[axis.axis] < 1) v.fail("scales or sizes");
+    if (!(axis.scale > 0) || axis.scale > kMostScale || x[axis.axis] < 1) {
+      bad_scale(v, axis.axis, axis.scale);
+    }
     r.y[axis.axis] = by_size ? sizes[i] : static_cast<int64_t>(std::floor(in * axis.scale));
     if (roi.size() == 2 * r.axes.size()) {
       axis.from = static_cast<double>(roi[i]);
@@ -261,18 +272,26 @@ Blocks blocks_of(const OpView& v) {
   v.want_rank(0, 4);
   const ops::Shape& x = v.shape(0);
   const int64_t b = v.op.attrs.int_or("block_size", 0);
-  if (b < 1 || b > 1 << 20) v.fail("block_size");
+  if (b < 1 || b > 1 << 20) {
+    v.fail("block_size is " + std::to_string(b) + ", 1 or more, up to 1048576, is possible");
+  }
   const std::string mode = v.op.attrs.string_or("mode", "DCR");
   const bool crd = mode == "CRD";
   if (!crd && mode != "DCR") v.fail("mode " + mode);
   if (v.op.type == "DepthToSpace") {
-    if (x[1] % (b * b) != 0) v.fail("channels do not divide by the block");
+    if (x[1] % (b * b) != 0) {
+      v.fail("block_size is " + std::to_string(b) + ", its square must divide the " +
+             std::to_string(x[1]) + " channels");
+    }
     const int64_t c = x[1] / (b * b);
     const ops::Shape y = {x[0], c, x[2] * b, x[3] * b};
     if (crd) return {{x[0], c, b, b, x[2], x[3]}, y, {0, 1, 4, 2, 5, 3}};
     return {{x[0], b, b, c, x[2], x[3]}, y, {0, 3, 4, 1, 5, 2}};
   }
-  if (x[2] % b != 0 || x[3] % b != 0) v.fail("sides do not divide by the block");
+  if (x[2] % b != 0 || x[3] % b != 0) {
+    v.fail("block_size is " + std::to_string(b) + ", it must divide the sides " +
+           std::to_string(x[2]) + " and " + std::to_string(x[3]));
+  }
   const ops::Shape y = {x[0], x[1] * b * b, x[2] / b, x[3] / b};
   const ops::Shape parts = {x[0], x[1], x[2] / b, b, x[3] / b, b};
   if (crd) return {parts, y, {0, 1, 3, 5, 2, 4}};

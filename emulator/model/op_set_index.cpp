@@ -143,7 +143,11 @@ std::vector<TensorType> infer_top_k(const OpView& v) {
   v.want_count(2, 2);
   const auto count = v.constant_ints(1);
   const size_t axis = axis_of(v, "dim", -1);
-  if (count.size() != 1 || count[0] < 0 || count[0] > v.shape(0)[axis]) v.fail("k");
+  if (count.size() != 1) v.fail("k must be one number, it has " + std::to_string(count.size()));
+  if (count[0] < 0 || count[0] > v.shape(0)[axis]) {
+    v.fail("k is " + std::to_string(count[0]) + ", the axis has " +
+           std::to_string(v.shape(0)[axis]) + " elements; 0 to that many can be taken");
+  }
   ops::Shape y = v.shape(0);
   y[axis] = count[0];
   return {{v.dtype(0), y}, {ACL_INT64, y}};

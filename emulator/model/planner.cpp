@@ -15,7 +15,10 @@ constexpr size_t kSearchLimit = 8192;
 constexpr int64_t kLimitBytes = int64_t{1} << 48;
 
 int64_t rounded(int64_t bytes) {
-  if (bytes < 0 || bytes > kLimitBytes) ops::fail("memory plan", "a tensor of impossible size");
+  if (bytes < 0 || bytes > kLimitBytes) {
+    ops::fail("memory plan", "a tensor of " + std::to_string(bytes) + " bytes, at most " +
+                                 std::to_string(kLimitBytes) + " can be planned");
+  }
   return (bytes + kPlanAlign - 1) / kPlanAlign * kPlanAlign;
 }
 

@@ -1,4 +1,4 @@
-"""Models that are wrong on purpose are refused by the names of the node and of what is wrong."""
+"""Models that are wrong on purpose: refused with node, value and what is allowed, or harmless."""
 
 from __future__ import annotations
 
@@ -48,6 +48,10 @@ KERNEL = np.ones((1, 3, 1, 1), np.float32)
         ("Flatten", {"axis": "1"}, "attribute 'axis' is a text, a whole number"),
         ("Gemm", {"alpha": 2}, "attribute 'alpha' is a whole number, a number with a point"),
         ("LeakyRelu", {"alpha": "x"}, "attribute 'alpha' is a text, a number with a point"),
+        ("ReduceMean", {"axes": "abc"}, "attribute 'axes' is a text, a list of whole numbers"),
+        ("DepthToSpace", {"blocksize": 2.0}, "'block_size' is a number with a point, a whole"),
+        ("DepthToSpace", {"blocksize": 2, "mode": 3}, "'mode' is a whole number, a text"),
+        ("ConstantOfShape", {"value": 1.0}, "attribute 'value' is a number with a point, a tensor"),
     ],
 )
 def test_attribute_of_a_wrong_type(
@@ -77,3 +81,51 @@ def test_attribute_without_type(tmp_path: Path) -> None:
     model = network([node, empty])
     model.graph.output[0].name = "z"
     convert(model, tmp_path / "m.om")
+
+
+def test_names_do_not_reach_the_terminal_raw(tmp_path: Path) -> None:
+    node = helper.make_node("Bad\x01\nOp", ["x"], ["y"], name="n\n\x1b[2J\x7f")
+    text = refusal(network([node]), tmp_path)
+    assert r"op type Bad\x01\nOp, node 'n\n\x1b[2J\x7f'" in text
+    assert not any(ord(c) < 32 and c != "\n" for c in text)
+    node = helper.make_node("Relu", ["q\x1b[1m"], ["y"])
+    assert r"input 'q\x1b[1m'" in refusal(network([node]), tmp_path)
+    node = helper.make_node("Relu", ["x"], ["z"])
+    model = network([node])
+    model.graph.output[0].name = "y\x1b[2J"
+    assert r"output 'y\x1b[2J'" in refusal(model, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("op", "attributes", "second", "said"),
+    [
+        ("Expand", {}, [2**40, 3, 8, 8], ["1099511627776x3x8x8", "281474976710656 bytes"]),
+        ("Conv", {"strides": [0, 1]}, KERNEL, ["'strides'", "0", "1 to 16777216"]),
+        ("Conv", {"pads": [0, 2**62, 0, 0]}, KERNEL, [str(2**62), "0 to 16777216"]),
+        ("MaxPool", {"kernel_shape": [0, 2]}, None, ["'kernel_shape'", "0", "1 to 16777216"]),
+        ("TopK", {}, [10**12], ["k is 1000000000000", "8 elements"]),
+        ("TopK", {}, [-3], ["k is -3", "8 elements"]),
+        ("DepthToSpace", {"blocksize": 0}, None, ["block_size is 0", "1 or more"]),
+        ("DepthToSpace", {"blocksize": 2}, None, ["block_size is 2", "3 channels"]),
+        ("SpaceToDepth", {"blocksize": 2**40}, None, ["block_size is 1099511627776", "8"]),
+    ],
+)
+def test_refusals_say_value_and_what_is_allowed(
+    tmp_path: Path, op: str, attributes: dict[str, Any], second: Any, said: list[str]
+) -> None:
+    inputs = ["x"] if second is None else ["x", "s"]
+    node = helper.make_node(op, inputs, ["y"], name="here", **attributes)
+    tensors = {} if second is None else {"s": np.asarray(second)}
+    text = refusal(network([node], **tensors), tmp_path)
+    assert "'here'" in text
+    for part in said:
+        assert part in text
+
+
+@pytest.mark.parametrize("scale", [0.0, float("nan"), 1e30, -1.0])
+def test_resize_says_its_scale(tmp_path: Path, scale: float) -> None:
+    node = helper.make_node("Resize", ["x", "", "s"], ["y"], name="here")
+    text = refusal(network([node], s=np.array([1, 1, scale, 1], np.float32)), tmp_path)
+    assert "axis 2" in text
+    assert "'here'" in text
+    assert "above 0" in text
