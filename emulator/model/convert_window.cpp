@@ -295,7 +295,7 @@ Window pool_window(const NodeCall& call) {
   for (size_t i = 0; i < window.pads.size(); ++i) {
     const int64_t reach = window.dilations[i / 2] * (window.kernel[i / 2] - 1) + 1;
     if (window.pads[i] < reach) continue;
-    call.fail("a pad of " + std::to_string(window.pads[i]) + ", as wide as the kernel's " +
+    call.fail("pads with " + std::to_string(window.pads[i]) + ", as wide as the kernel's " +
               std::to_string(reach) + ",");
   }
   return window;

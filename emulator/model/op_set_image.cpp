@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <numeric>
 
 #include "model/op_set.hpp"
 #include "ops/elementwise.hpp"
@@ -90,26 +91,39 @@ void keep_ratio(const OpView& v, const std::string& policy, std::vector<int64_t>
   }
 }
 
+// The axes that are named, all when none are.
+std::vector<ops::ResizeAxis> resize_axes(const OpView& v) {
+  const size_t rank = v.shape(0).rank();
+  std::vector<int64_t> all(rank);
+  std::iota(all.begin(), all.end(), 0);
+  std::vector<ops::ResizeAxis> axes;
+  for (const int64_t axis : v.op.attrs.ints_or("axes", all)) {
+    axes.push_back({ops::resolve_axis(v.op.type, axis, rank), 1.0, 0.0, 1.0});
+  }
+  return axes;
+}
+
+// What part of x is resized, of each axis.
+void set_regions(const OpView& v, std::vector<ops::ResizeAxis>& axes) {
+  if (!v.has(1)) return;
+  const std::vector<float> roi = v.constant_floats(1);
+  if (roi.size() != 2 * axes.size()) return;
+  for (size_t i = 0; i < axes.size(); ++i) {
+    axes[i].from = static_cast<double>(roi[i]);
+    axes[i].to = static_cast<double>(roi[i + axes.size()]);
+  }
+}
+
 Resizing resizing(const OpView& v) {
   v.want_count(1, 4);
-  Resizing r{resize_params(v), {}, v.shape(0)};
   const ops::Shape& x = v.shape(0);
-  std::vector<int64_t> names = v.op.attrs.ints_or("axes", {});
-  for (size_t i = 0; names.size() < x.rank() && v.op.attrs.get_ints("axes") == nullptr; ++i) {
-    names.push_back(static_cast<int64_t>(i));
-  }
-  for (const int64_t axis : names) {
-    r.axes.push_back({ops::resolve_axis(v.op.type, axis, x.rank()), 1.0, 0.0, 1.0});
-  }
+  Resizing r{resize_params(v), resize_axes(v), x};
   const bool by_size = v.has(3) && v.shape(3).elements() > 0;
   std::vector<int64_t> sizes = by_size ? v.constant_ints(3) : std::vector<int64_t>{};
   const auto scales = by_size ? std::vector<float>{} : v.constant_floats(2);
   if ((by_size ? sizes.size() : scales.size()) != r.axes.size()) v.fail("one number per axis");
   const std::string policy = v.op.attrs.string_or("keep_aspect_ratio_policy", "stretch");
   if (by_size && policy != "stretch") keep_ratio(v, policy, sizes, r);
-  const auto roi = v.has(1) && r.params.coordinates == ops::Coordinates::kCrop
-                       ? v.constant_floats(1)
-                       : std::vector<float>{};
   for (size_t i = 0; i < r.axes.size(); ++i) {
     ops::ResizeAxis& axis = r.axes[i];
     const auto in = static_cast<double>(x[axis.axis]);
@@ -119,17 +133,15 @@ Resizing resizing(const OpView& v) {
       bad_scale(v, axis.axis, axis.scale);
     }
     r.y[axis.axis] = by_size ? sizes[i] : static_cast<int64_t>(std::floor(in * axis.scale));
-    if (roi.size() == 2 * r.axes.size()) {
-      axis.from = static_cast<double>(roi[i]);
-      axis.to = static_cast<double>(roi[i + r.axes.size()]);
-    }
+  }
+  if (r.params.coordinates == ops::Coordinates::kCrop) {
+    set_regions(v, r.axes);
+    return r;
   }
   // Axes that stay as they are cost nothing.
-  if (r.params.coordinates != ops::Coordinates::kCrop) {
-    std::erase_if(r.axes, [&](const ops::ResizeAxis& axis) {
-      return axis.scale == 1.0 && r.y[axis.axis] == x[axis.axis];
-    });
-  }
+  std::erase_if(r.axes, [&](const ops::ResizeAxis& axis) {
+    return axis.scale == 1.0 && r.y[axis.axis] == x[axis.axis];
+  });
   return r;
 }
 

@@ -49,8 +49,8 @@ Values list_input(const VendorCall& call) {
   const auto* row = std::find_if(std::begin(kLists), std::end(kLists),
                                  [&](const ListRow& r) { return r.type == call.op.type; });
   const AttrMap& attrs = call.op.attrs;
-  std::vector<int64_t> list = attrs.ints_or(row->attr, {});
-  if (const auto one = attrs.get_int(row->attr)) list = {*one};
+  const auto one = attrs.get_int(row->attr);
+  const std::vector<int64_t> list = one ? std::vector<int64_t>{*one} : attrs.ints_or(row->attr, {});
   if (list.empty()) call.fail("attribute " + std::string(row->attr) + " is not in the file");
   AttrMap kept = attrs;
   if (row->attr == "dimension") kept.set("dtype", int64_t{call.out_desc().dtype});
@@ -70,7 +70,15 @@ Values slice(const VendorCall& call) {
   if (from.size() != x.rank() || to.size() != x.rank()) {
     call.fail("attributes offsets and size do not fit " + x.text());
   }
-  for (size_t i = 0; i < to.size(); ++i) to[i] = to[i] == -1 ? x[i] : from[i] + to[i];
+  for (size_t i = 0; i < to.size(); ++i) {
+    const int64_t rest = from[i] < 0 || from[i] > x[i] ? -1 : x[i] - from[i];
+    const int64_t count = to[i] == -1 ? rest : to[i];
+    if (count < 0 || count > rest) {
+      call.fail(std::to_string(to[i]) + " elements from " + std::to_string(from[i]) + " on of " +
+                x.text());
+    }
+    to[i] = from[i] + count;
+  }
   return {
       call.make("StridedSliceV2", {call.in(0), call.graph.int_list(call.op.name + "_from", from),
                                    call.graph.int_list(call.op.name + "_to", to)})};
