@@ -431,21 +431,32 @@ Model convert_onnx(std::span<const uint8_t> onnx_bytes, const ConvertOptions& op
 
 // --- rules ---
 
-const NodeRule* find_node_rule(std::string_view domain, std::string_view op_type) {
-  static const auto* map = [] {
-    auto* built = new std::unordered_map<std::string_view, const NodeRule*>;
-    for (const auto part : {compute_rules(), elementwise_rules(), shape_rules(), window_rules(),
-                            plain_rules(), composite_rules(), control_rules()}) {
-      for (const NodeRule& rule : part) built->emplace(rule.op_type, &rule);
-    }
-    return built;
-  }();
-  constexpr std::string_view kDomains[] = {"", "ai.onnx", "ai.onnx.ml", "ai.onnx.preview"};
-  if (std::find(std::begin(kDomains), std::end(kDomains), domain) == std::end(kDomains)) {
-    return nullptr;
+namespace {
+
+using RuleMap = std::unordered_map<std::string_view, const NodeRule*>;
+
+RuleMap* new_rules(std::initializer_list<std::span<const NodeRule>> parts) {
+  auto* built = new RuleMap;
+  for (const auto part : parts) {
+    for (const NodeRule& rule : part) built->emplace(rule.op_type, &rule);
   }
-  const auto found = map->find(op_type);
-  return found == map->end() ? nullptr : found->second;
+  return built;
+}
+
+}  // namespace
+
+const NodeRule* find_node_rule(std::string_view domain, std::string_view op_type) {
+  static const auto* standard =
+      new_rules({compute_rules(), elementwise_rules(), shape_rules(), window_rules(), plain_rules(),
+                 composite_rules(), control_rules(), quantized_rules()});
+  static const auto* microsoft = new_rules({microsoft_rules()});
+  constexpr std::string_view kDomains[] = {"", "ai.onnx", "ai.onnx.ml", "ai.onnx.preview"};
+  const bool known =
+      std::find(std::begin(kDomains), std::end(kDomains), domain) != std::end(kDomains);
+  if (!known && domain != "com.microsoft") return nullptr;
+  const RuleMap& rules = known ? *standard : *microsoft;
+  const auto found = rules.find(op_type);
+  return found == rules.end() ? nullptr : found->second;
 }
 
 const GraphValue& NodeCall::in(size_t i) const {

@@ -99,6 +99,8 @@ std::span<const NodeRule> window_rules();
 std::span<const NodeRule> plain_rules();
 std::span<const NodeRule> composite_rules();
 std::span<const NodeRule> control_rules();
+std::span<const NodeRule> quantized_rules();
+std::span<const NodeRule> microsoft_rules();  // of the domain com.microsoft
 
 AttrMap node_attributes(const onnx::Node& node);  // all that are no graphs, by their ONNX names
 AttrMap attributes(std::initializer_list<Attr> items);

@@ -58,7 +58,6 @@ constexpr PlainRow kPlain[] = {
     {"NegativeLogLikelihoodLoss", "NLLLoss", ""},
     {"NonMaxSuppression", "NonMaxSuppressionV6", ""},
     {"NonZero", "NonZero", ""},
-    {"QLinearMatMul", "QLinearMatMul", ""},
     {"QuantizeLinear", "QuantizeLinear", "output_dtype:t"},
     {"RNN", "CommonRNN", ""},
     {"Range", "Range", ""},

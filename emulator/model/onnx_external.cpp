@@ -39,9 +39,8 @@ class Folder {
     const Bytes& file = content(tensor, where.location);
     const auto total = static_cast<int64_t>(file.size());
     const int64_t needed = byte_size(tensor.dims, tensor.dtype).value_or(-1);
-    // 4-bit elements lie there in pairs; finish_tensor counts them.
-    const bool packed = tensor.dtype == kInt4 || tensor.dtype == kFp4E2m1;
-    const int64_t length = where.length >= 0 ? where.length : packed ? (needed + 1) / 2 : needed;
+    const int64_t stored = tensor.pairs ? (needed + 1) / 2 : needed;
+    const int64_t length = where.length >= 0 ? where.length : stored;
     if (length < 0 || where.offset > total || length > total - where.offset) {
       refuse(tensor, ": " + std::to_string(length) + " bytes at offset " +
                          std::to_string(where.offset) + " of '" + where.location + "', which has " +

@@ -119,6 +119,12 @@ void read_external_entry(wire::Reader r, const TensorData& tensor, ExternalData&
   (key == "offset" ? external.offset : external.length) = number;
 }
 
+void set_type(TensorData& tensor, int64_t type) {
+  constexpr int64_t kUint4 = 21;
+  tensor.dtype = type == kUint4 ? static_cast<int32_t>(kUint8) : dtype_from_onnx(type);
+  tensor.pairs = type == kUint4 || tensor.dtype == kInt4 || tensor.dtype == kFp4E2m1;
+}
+
 TensorData read_tensor(wire::Reader r) {
   TensorData tensor;
   TypedData typed;
@@ -132,7 +138,7 @@ TensorData read_tensor(wire::Reader r) {
         r.ints(tensor.dims);
         break;
       case 2:
-        tensor.dtype = dtype_from_onnx(r.i64());
+        set_type(tensor, r.i64());
         break;
       case 8:
         tensor.name = r.string();
@@ -429,7 +435,8 @@ int32_t dtype_from_onnx(int64_t type) {
 }
 
 void finish_tensor(TensorData& tensor) {
-  if (tensor.dtype == kInt4 || tensor.dtype == kFp4E2m1) tensor.bytes = unpack_nibbles(tensor);
+  if (tensor.pairs) tensor.bytes = unpack_nibbles(tensor);
+  tensor.pairs = false;
   check_tensor(tensor);
 }
 

@@ -28,6 +28,7 @@ struct TensorData {
   Dims dims;
   Bytes bytes;                           // little endian, exactly dims x element size
   std::optional<ExternalData> external;  // only while the file is read
+  bool pairs = false;                    // 4-bit elements, two in a byte, until finish_tensor
 };
 
 struct Graph;
@@ -106,7 +107,8 @@ File read(std::span<const uint8_t> bytes, const std::string& folder = "");
 
 // Brings in the tensors that lie in other files. Part of read().
 void read_external(Graph& graph, const std::string& folder);
-// Refuses a tensor whose bytes are not what its type and shape need; 4-bit elements are unpacked.
+// Refuses a tensor whose bytes are not what its type and shape need; 4-bit elements are unpacked
+// (unsigned ones, which have no acl type, become uint8).
 void finish_tensor(TensorData& tensor);
 
 int32_t dtype_from_onnx(int64_t type);  // kUndefined when there is no counterpart

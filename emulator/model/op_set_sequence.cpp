@@ -76,19 +76,42 @@ void set_functions(const OpView& v, ops::RecurrentParams& p) {
   }
 }
 
+constexpr std::string_view kByteLstm = "DynamicQuantizeLSTM";
+
+bool is_lstm(const OpView& v) { return v.op.type == "CommonLSTM" || v.op.type == kByteLstm; }
+
+// Bytes [directions][depth][width] at input i, their scales and zero points from input `scale` on:
+// one per direction, or per column of it.
+void want_byte_weights(const OpView& v, size_t i, size_t scale, int64_t depth, int64_t width) {
+  const ops::Shape& w = v.shape(i);
+  if ((v.dtype(i) != ACL_INT8 && v.dtype(i) != ACL_UINT8) || w[1] != depth || w[2] != width) {
+    v.fail("weights of shape " + w.text() + " do not fit");
+  }
+  v.want_float(scale);
+  for (const size_t k : {scale, scale + 1}) {
+    const ops::Shape& s = v.shape(k);
+    const bool fits = s.rank() >= 1 && s.rank() <= 2 && s[0] == w[0] &&
+                      (s.rank() == 1 || s[1] == 1 || s[1] == width);
+    if (!fits) v.fail("input " + std::to_string(k) + " has shape " + s.text());
+  }
+  if (v.dtype(scale + 1) != v.dtype(i)) v.fail("zero points of another type than the weights");
+}
+
 ops::RecurrentParams recurrent_params(const OpView& v) {
-  v.want_count(3, 8);
-  want_floats(v, {0, 1, 2, 3, 5, 6, 7});
+  const bool bytes = v.op.type == kByteLstm;
+  v.want_count(3, bytes ? 12 : 8);
+  want_floats(v, {0, 3, 5, 6, 7});
+  if (!bytes) want_floats(v, {1, 2});
   for (const size_t i : {0U, 1U, 2U}) v.want_rank(i, 3);
   ops::RecurrentParams p;
-  p.cell = v.op.type == "CommonLSTM"  ? ops::Cell::kLstm
+  p.cell = is_lstm(v)                 ? ops::Cell::kLstm
            : v.op.type == "CommonGRU" ? ops::Cell::kGru
                                       : ops::Cell::kRnn;
   p.batch_first = v.op.attrs.int_or("layout", 0) != 0;
   p.steps = v.shape(0)[p.batch_first ? 1 : 0];
   p.batch = v.shape(0)[p.batch_first ? 0 : 1];
   p.inputs = v.shape(0)[2];
-  p.hidden = v.shape(2)[2];
+  p.hidden = v.shape(2)[bytes ? 1 : 2];
   p.directions = v.shape(1)[0];
   const std::string direction = v.op.attrs.string_or("direction", "forward");
   p.reverse = direction == "reverse";
@@ -97,6 +120,10 @@ ops::RecurrentParams recurrent_params(const OpView& v) {
   p.input_forget = v.op.attrs.int_or("input_forget", 0) != 0;
   if (p.directions != (direction == "bidirectional" ? 2 : 1) || p.hidden < 1) v.fail("direction");
   const int64_t width = p.directions * p.gates() * p.hidden;
+  if (bytes) {
+    want_byte_weights(v, 1, 8, p.inputs, p.gates() * p.hidden);
+    want_byte_weights(v, 2, 10, p.hidden, p.gates() * p.hidden);
+  }
   want_elements(v, 1, width * p.inputs);
   want_elements(v, 2, width * p.hidden);
   want_elements(v, 3, 2 * width);
@@ -123,8 +150,13 @@ Kernel build_recurrent(const OpView& v, std::span<const TensorType>) {
   return make_kernel([p = recurrent_params(v)](Inputs in, Outputs out, const ops::Exec& exec) {
     ops::RecurrentTensors t;
     t.x = floats(in, 0);
-    t.w = floats(in, 1);
-    t.r = floats(in, 2);
+    if (in.size() > 11) {
+      t.byte_w = {in[1], in[8], in[9]};
+      t.byte_r = {in[2], in[10], in[11]};
+    } else {
+      t.w = floats(in, 1);
+      t.r = floats(in, 2);
+    }
     t.bias = floats(in, 3);
     t.lengths = in.size() > 4 ? in[4].as<const int32_t>() : nullptr;
     t.first_h = floats(in, 5);
@@ -138,7 +170,7 @@ Kernel build_recurrent(const OpView& v, std::span<const TensorType>) {
 }
 
 std::vector<aclDataType> recurrent_types(const OpView& v) {
-  return std::vector<aclDataType>(v.op.type == "CommonLSTM" ? 3 : 2, v.dtype(0));
+  return std::vector<aclDataType>(is_lstm(v) ? 3 : 2, v.dtype(0));
 }
 
 // --- attention: (q, k, v, mask, past k, past v, lengths) ---
@@ -329,6 +361,7 @@ constexpr OpType kTable[] = {
     {"CommonRNN", infer_recurrent, build_recurrent, kWidened, recurrent_types},
     {"CommonGRU", infer_recurrent, build_recurrent, kWidened, recurrent_types},
     {"CommonLSTM", infer_recurrent, build_recurrent, kWidened, recurrent_types},
+    {kByteLstm, infer_recurrent, build_recurrent, kWidened, recurrent_types},
     {"Attention", infer_attention, build_attention, kWidened, four_types},
     {"LinearAttention", infer_linear, build_linear, kWidened, two_types},
     {"RotaryEmbedding", infer_rotation, build_rotation},

@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "ops/matmul.hpp"
+#include "ops/quantize.hpp"
 
 namespace ascendrt::ops {
 namespace {
@@ -36,6 +38,56 @@ float apply(const GateFunction& g, float v) {
   }
 }
 
+// The weights of one direction, as what a matrix of values is multiplied with.
+class Weights {
+ public:
+  Weights(const float* real, const ByteWeights& bytes, int64_t number, int64_t depth, int64_t width)
+      : depth_(depth), width_(width) {
+    if (!bytes.given()) {
+      real_.emplace(real + number * width * depth, depth, width, Transposed::kYes);
+      return;
+    }
+    const auto part = [&](const TensorView& all, const Shape& shape) -> TensorView {
+      const int64_t first = number * shape.elements() * static_cast<int64_t>(dtype_size(all.dtype));
+      return {static_cast<uint8_t*>(all.data) + first, all.dtype, shape};
+    };
+    const auto many = [&](const TensorView& all) {
+      return all.shape.rank() > 1 && all.shape[1] == width;
+    };
+    const bool by_column = many(bytes.scales);
+    values_ = part(bytes.values, {depth, width});
+    zeros_ = part(bytes.zeros, {many(bytes.zeros) ? width : 1});
+    const auto* scales = part(bytes.scales, {by_column ? width : 1}).as<const float>();
+    for (int64_t i = 0; i < width; ++i) scales_.push_back(scales[by_column ? i : 0]);
+  }
+
+  // y [rows][width] = x * weights + bias
+  void multiply(const float* x, int64_t rows, const float* bias, float* y, const Exec& exec) const {
+    if (real_) return real_->multiply(x, rows, bias, y, exec);
+    std::vector<uint8_t> bytes(static_cast<size_t>(rows * depth_));
+    std::vector<int32_t> sums(static_cast<size_t>(rows * width_));
+    float scale = 0.0F;
+    uint8_t zero = 0;
+    const TensorView a{bytes.data(), ACL_UINT8, {rows, depth_}};
+    const TensorView a_zero{&zero, ACL_UINT8, {}};
+    quantize_dynamically({const_cast<float*>(x), ACL_FLOAT, a.shape}, a, {&scale, ACL_FLOAT, {}},
+                         a_zero, exec);
+    multiply_integers({rows, depth_, width_, {0}, {0}}, a, &a_zero, values_, &zeros_, sums.data(),
+                      exec);
+    for (int64_t i = 0; i < rows * width_; ++i) {
+      const auto column = static_cast<size_t>(i % width_);
+      y[i] = static_cast<float>(sums[static_cast<size_t>(i)]) * (scale * scales_[column]) +
+             bias[column];
+    }
+  }
+
+ private:
+  int64_t depth_, width_;
+  std::optional<PackedMatrix> real_;
+  TensorView values_{}, zeros_{};
+  std::vector<float> scales_;
+};
+
 // One direction of a layer.
 class Direction {
  public:
@@ -47,7 +99,7 @@ class Direction {
         width_(p.gates() * p.hidden),
         w_bias_(bias(0)),
         r_bias_(bias(width_)),
-        r_packed_(t.r + number * width_ * p.hidden, p.hidden, width_, Transposed::kYes),
+        r_weights_(t.r, t.byte_r, number, p.hidden, width_),
         functions_(p.functions.data() +
                    number * static_cast<int64_t>(p.functions.size()) / p.directions) {}
 
@@ -58,11 +110,11 @@ class Direction {
     load(t_.first_h, h_);
     load(t_.first_c, c_);
     std::vector<float> xw(static_cast<size_t>(p_.steps * p_.batch * width_));
-    const PackedMatrix w(t_.w + number_ * width_ * p_.inputs, p_.inputs, width_, Transposed::kYes);
+    const Weights w(t_.w, t_.byte_w, number_, p_.inputs, width_);
     w.multiply(t_.x, p_.steps * p_.batch, w_bias_.data(), xw.data(), exec_);
     std::vector<float> hr(static_cast<size_t>(p_.batch * width_));
     for (int64_t step = 0; step < p_.steps; ++step) {
-      r_packed_.multiply(h_.data(), p_.batch, r_bias_.data(), hr.data(), exec_);
+      r_weights_.multiply(h_.data(), p_.batch, r_bias_.data(), hr.data(), exec_);
       for (int64_t b = 0; b < p_.batch; ++b) {
         const int64_t time = time_of(step, b);
         if (time < 0) continue;
@@ -165,7 +217,7 @@ class Direction {
   const Exec& exec_;
   const int64_t width_;
   const std::vector<float> w_bias_, r_bias_;
-  const PackedMatrix r_packed_;
+  const Weights r_weights_;
   const GateFunction* functions_;
   std::vector<float> h_, c_;
 };

@@ -1,11 +1,12 @@
-// Recurrent layers: RNN, GRU, LSTM. Owns: the order of gates and steps. Must never: keep state
-// between runs.
+// Recurrent layers: RNN, GRU, LSTM, with weights of float32 or of bytes. Owns: the order of gates
+// and steps. Must never: keep state between runs.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
 #include "ops/parallel.hpp"
+#include "ops/tensor.hpp"
 
 namespace ascendrt::ops {
 
@@ -42,12 +43,20 @@ struct RecurrentParams {
   int64_t gates() const { return cell == Cell::kRnn ? 1 : (cell == Cell::kGru ? 3 : 4); }
 };
 
+// Weights as integers with scales and zero points: [directions][depth][gates * hidden]. What they
+// multiply is quantised when it is known, to unsigned bytes of one scale.
+struct ByteWeights {
+  TensorView values, scales, zeros;  // one scale and zero point per direction, or per column of it
+  bool given() const { return values.data != nullptr; }
+};
+
 // Gate order: z r h of a GRU, i o f c of an LSTM. w [directions][gates * hidden][inputs], r with
 // hidden in place of inputs, bias [directions][2 * gates * hidden]. Null: not given.
 struct RecurrentTensors {
   const float* x = nullptr;
   const float* w = nullptr;
   const float* r = nullptr;
+  ByteWeights byte_w, byte_r;  // in place of w and r
   const float* bias = nullptr;
   const int32_t* lengths = nullptr;
   const float* first_h = nullptr;
