@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "abi/boundary.hpp"
+#include "abi/checks.hpp"
 #include "core/runtime.hpp"
 #include "core/state_callback.hpp"
 #include "core/stream.hpp"
@@ -12,6 +12,19 @@
 
 using namespace ascendrt;       // NOLINT(google-build-using-namespace)
 using namespace ascendrt::abi;  // NOLINT(google-build-using-namespace)
+
+namespace {
+
+// The option as a number; 107000 when there is none of it.
+int32_t option_of(const aclSysParamOpt& opt) {
+  const int32_t number = raw(opt);
+  if (number < ACL_OPT_DETERMINISTIC || number > ACL_OPT_ENABLE_KERNEL_EARLY_START) {
+    refuse_value("argument opt is " + std::to_string(number) + ", not within 0..3");
+  }
+  return number;
+}
+
+}  // namespace
 
 extern "C" {
 
@@ -80,18 +93,20 @@ aclError art_emu_aclrtCtxGetCurrentDefaultStream(aclrtStream* stream) {
 
 aclError art_emu_aclrtCtxSetSysParamOpt(aclSysParamOpt opt, int64_t value) {
   return call<ApiId::aclrtCtxSetSysParamOpt>([&] {
-    core::current_context()->set_parameter(opt, value);
-    core::runtime().set_parameter(opt, value);
+    const int32_t option = option_of(opt);
+    core::current_context()->set_parameter(option, value);
+    core::runtime().set_parameter(option, value);
   });
 }
 
 aclError art_emu_aclrtCtxGetSysParamOpt(aclSysParamOpt opt, int64_t* value) {
   return call<ApiId::aclrtCtxGetSysParamOpt>([&] {
     check_not_null(value, "value");
-    const auto found = core::current_context()->parameter(opt);
+    const int32_t option = option_of(opt);
+    const auto found = core::current_context()->parameter(option);
     if (!found) {
       base::fail(ACL_ERROR_RT_SYSPARAMOPT_NOT_SET,
-                 "option " + std::to_string(opt) + " was never set in this context",
+                 "option " + std::to_string(option) + " was never set in this context",
                  base::Layer::kRuntimeNotStored);
     }
     *value = *found;
@@ -99,13 +114,14 @@ aclError art_emu_aclrtCtxGetSysParamOpt(aclSysParamOpt opt, int64_t* value) {
 }
 
 aclError art_emu_aclrtSetSysParamOpt(aclSysParamOpt opt, int64_t value) {
-  return call<ApiId::aclrtSetSysParamOpt>([&] { core::runtime().set_parameter(opt, value); });
+  return call<ApiId::aclrtSetSysParamOpt>(
+      [&] { core::runtime().set_parameter(option_of(opt), value); });
 }
 
 aclError art_emu_aclrtGetSysParamOpt(aclSysParamOpt opt, int64_t* value) {
   return call<ApiId::aclrtGetSysParamOpt>([&] {
     check_not_null(value, "value");
-    *value = core::runtime().parameter(opt);
+    *value = core::runtime().parameter(option_of(opt));
   });
 }
 

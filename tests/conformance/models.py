@@ -95,18 +95,21 @@ class OmFiles:
         soc = rawabi.SOC_OF_CHIP["A2" if rawabi.chip() == "310P" else "310P"]
         return self._converted("other", "--soc", soc)
 
+    def negation(self, name: str, shape: list[str | int], *options: str) -> bytes:
+        """Return the network x -> -x for inputs of this shape, converted so."""
+        source = self.folder / f"{name}.onnx"
+        source.write_bytes(_negation(shape))
+        return convert(source, self.folder / f"{name}.om", *options)
+
     @cached_property
     def rows(self) -> bytes:
         """A network x[n, 4] -> -x, compiled for batches of 2 and 5."""
-        (self.folder / "rows.onnx").write_bytes(_negation(["n", 4]))
         options = ("--input_shape=x:-1,4", "--dynamic_batch_size=2,5")
-        return convert(self.folder / "rows.onnx", self.folder / "rows.om", *options)
+        return self.negation("rows", ["n", 4], *options)
 
     def open_rows(self, rows: str) -> bytes:
         """Return the network x[n, 4] -> -x with an open n: -1, or a range such as 1~5."""
-        (self.folder / "rows.onnx").write_bytes(_negation(["n", 4]))
-        target = self.folder / f"open_{len(rows)}.om"
-        return convert(self.folder / "rows.onnx", target, f"--input_shape=x:{rows},4")
+        return self.negation(f"open_{len(rows)}", ["n", 4], f"--input_shape=x:{rows},4")
 
     @cached_property
     def pictures(self) -> bytes:
@@ -120,12 +123,9 @@ class OmFiles:
         return self._pictures("picture_rows", "n", 200, shape, "--dynamic_batch_size=2,5")
 
     def _pictures(self, name: str, batch: str | int, room: int, *options: str) -> bytes:
-        source, target = self.folder / f"{name}.onnx", self.folder / f"{name}.om"
-        source.write_bytes(_negation([batch, 3, 2, 4]))
-        (self.folder / "aipp.cfg").write_text(
-            f"aipp_op {{ aipp_mode: dynamic max_src_image_size: {room} }}"
-        )
-        return convert(source, target, f"--insert_op_conf={self.folder}/aipp.cfg", *options)
+        config = self.folder / f"{name}.cfg"
+        config.write_text(f"aipp_op {{ aipp_mode: dynamic max_src_image_size: {room} }}")
+        return self.negation(name, [batch, 3, 2, 4], f"--insert_op_conf={config}", *options)
 
     def path(self, data: bytes) -> bytes:
         """Return the path of a file with these bytes."""

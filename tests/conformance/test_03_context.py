@@ -255,6 +255,16 @@ def test_context_option_never_set(device: int) -> None:
     assert acl.aclrtCtxGetSysParamOpt(option, value) == 107021
 
 
+@rule("S3.23")
+@pytest.mark.parametrize("option", [4, 99])
+def test_options_that_there_are_none_of(device: int, option: int) -> None:
+    value = ffi.new("int64_t *", 77)
+    assert acl.aclrtCtxSetSysParamOpt(option, 1) == acl.aclrtSetSysParamOpt(option, 1) == 107000
+    assert acl.aclrtCtxGetSysParamOpt(option, value) == 107000
+    assert acl.aclrtGetSysParamOpt(option, value) == 107000
+    assert value[0] == 77
+
+
 @rule("S3.22")
 def test_process_option() -> None:
     def body() -> Any:

@@ -1,0 +1,59 @@
+"""Every call of `acl` on the loaded library set: it succeeds once and fails once, in its shapes.
+
+calls.txt has a call that succeeds for each, and how it fails where nulls do not make it fail.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import aclreal
+import pytest
+import rawabi
+from aclcalls import BY_NAME, ROWS
+from aclscene import LINES
+
+every_line = pytest.mark.parametrize("name", LINES)
+
+
+@pytest.fixture(scope="session")
+def real(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    return aclreal.ask("both", tmp_path_factory.mktemp("real"))
+
+
+def present() -> set[str]:
+    return {row.name for row in ROWS if not row.c or rawabi.has(row.c)}
+
+
+def test_every_call_that_works_is_listed() -> None:
+    assert set(LINES) == present(), sorted(set(LINES) ^ present())
+
+
+@every_line
+def test_success(real: dict[str, Any], name: str) -> None:
+    done, failed = real[name]["success"], real[name]["failure"]
+    assert done["problem"] is None
+    if BY_NAME[name].shape != "bare":
+        assert not done["failed"], (done["answer"], done["said"])
+    elif not LINES[name].never:
+        assert done["answer"] != failed["answer"], "success and failure look alike"
+
+
+@every_line
+def test_failure(real: dict[str, Any], name: str) -> None:
+    """The status is no 0 and nothing else is told; the cause stands in the recent message."""
+    done, failed, cannot = real[name]["success"], real[name]["failure"], LINES[name].never
+    assert failed["problem"] is None
+    if cannot:
+        bare = BY_NAME[name].shape == "bare"
+        fails = failed["answer"] != done["answer"] and failed["said"] if bare else failed["failed"]
+        assert not fails, f"it does fail; so it is not true that {cannot}"
+    elif BY_NAME[name].shape != "none":
+        assert failed["failed"], failed["answer"]
+        assert failed["left"] == []
+        assert bool(failed["said"]) != (name in SILENT)
+
+
+# Failures without a message: programs ignore the second init, a size of 0 is an answer, the others
+# are the system's, or about the message itself.
+SILENT = {"init", "data_type_size", "get_recent_err_msg", "util.stop_thread"}
