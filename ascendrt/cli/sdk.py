@@ -13,7 +13,7 @@ import shlex
 import shutil
 from pathlib import Path
 
-from ascendrt._backend import package_include_dir, package_lib_dir
+from ascendrt._backend import package_bin_dir, package_include_dir, package_lib_dir
 from ascendrt.cli.parsing import CommandError, Parser
 
 _STAMP = ".ascendrt-sdk"
@@ -71,10 +71,11 @@ def write(root: Path) -> None:
     _replace(package_include_dir(), root / "include")
     _replace(package_lib_dir(), root / "lib64")
     (root / "bin").mkdir(exist_ok=True)
+    shutil.copy2(package_bin_dir() / "atc", root / "bin" / "atc")
     quoted = shlex.quote(str(root))
     (root / "set_env.sh").write_text(_SET_ENV.format(root=quoted), encoding="utf-8")
     (root / "bin" / "setenv.bash").write_text(_SETENV_BASH, encoding="utf-8")
-    for name in ("runtime", "acllib", f"{platform.machine()}-linux"):
+    for name in ("runtime", "compiler", "acllib", "fwkacllib", f"{platform.machine()}-linux"):
         (root / name).mkdir(exist_ok=True)
         for part in ("include", "lib64"):
             _link(root / name / part, Path("..") / part)

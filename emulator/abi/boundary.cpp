@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/run_log.hpp"
 #include "core/runtime.hpp"
 #include "core/thread_state.hpp"
 #include "gen/codes.hpp"
@@ -13,10 +14,12 @@ namespace {
 // model.
 constexpr size_t kMaxNewestBytes = 256 << 10;
 
-std::string describe(ApiId api, const base::Error& error) {
-  std::string line = "[" + std::to_string(error.code) + " " + code_name(error.code) + "] ";
-  line += api_name(api);
-  line += ": " + error.text;
+std::string code_text(base::Code code) {
+  return "[" + std::to_string(code) + " " + code_name(code) + "] ";
+}
+
+std::string with_advice(const base::Error& error) {
+  std::string line = error.text;
   // By convention a text says behind a semicolon what to do; one that does not gets the code's fix.
   const bool advises = error.text.find(';') != std::string::npos;
   if (const char* fix = code_fix(error.code); !advises && *fix != '\0') {
@@ -32,7 +35,12 @@ base::Code note_failure(ApiId api, const base::Error& error) noexcept {
   core::ThreadState& thread = core::thread_state();
   if (error.layer == base::Layer::kRuntime) thread.last_error = error.code;
   try {
-    std::string text = describe(api, error);
+    const std::string what = with_advice(error);
+    std::string text = code_text(error.code) + api_name(api) + ": " + what;
+    if (core::log_to_stdout() && core::log_enabled(ACL_ERROR)) {
+      core::print_log(ACL_ERROR, "ASCENDCL", "ascendrt", api_name(api),
+                      code_text(error.code) + what);
+    }
     const size_t kept = std::max(kMaxMessageBytes, std::min(text.size(), kMaxNewestBytes));
     if (!thread.message.empty()) text += "\n" + thread.message;
     if (text.size() > kept) text.resize(kept);

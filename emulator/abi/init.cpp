@@ -8,6 +8,7 @@
 #include "base/log.hpp"
 #include "core/context.hpp"
 #include "core/init_callback.hpp"
+#include "core/run_log.hpp"
 #include "core/runtime.hpp"
 #include "core/stepped_executor.hpp"
 #include "core/thread_state.hpp"
@@ -37,21 +38,6 @@ void check_level(aclrtLastErrLevel level) {
   probe::g_maker = trace::from_environment;
   return true;
 }();
-
-const char* level_name(aclLogLevel level) {
-  switch (level) {
-    case ACL_DEBUG:
-      return "DEBUG";
-    case ACL_INFO:
-      return "INFO";
-    case ACL_WARNING:
-      return "WARNING";
-    case ACL_ERROR:
-      return "ERROR";
-    default:
-      return "?";
-  }
-}
 
 // Takes what there is; null when there is nothing.
 const char* take_message(core::ThreadState& thread) {
@@ -190,8 +176,13 @@ void art_emu_aclAppLog(aclLogLevel logLevel, const char* func, const char* file,
   va_end(arguments);
   const char* cut = length >= static_cast<int>(sizeof text) ? "..." : "";
   call<ApiId::aclAppLog>([&] {
-    base::log_line("[" + std::string(level_name(logLevel)) + "] " + file + ":" +
-                   std::to_string(line) + " " + func + ": " + text + cut);
+    const std::string place = std::string(file) + ":" + std::to_string(line);
+    if (core::log_to_stdout()) {
+      core::print_log(logLevel, "APP", place, func, std::string(text) + cut);
+    } else {
+      base::log_line("[" + std::string(core::level_name(logLevel)) + "] " + place + " " + func +
+                     ": " + text + cut);
+    }
   });
 }
 

@@ -18,6 +18,9 @@ int64_t now_ns();
 // The host's CLOCK_MONOTONIC, whatever clock now_ns() follows.
 int64_t monotonic_ns();
 
+// Date and time of day: microseconds since 1970, UTC. For people only.
+int64_t wall_us();
+
 // A condition variable over a ranked mutex whose waits are bounded by this clock.
 class Condition {
  public:

@@ -24,6 +24,12 @@ bool Condition::wait_once(std::unique_lock<base::RankedMutex>& lock, int64_t dea
   return condition_.wait_until(lock, deadline) == std::cv_status::no_timeout;
 }
 
+int64_t wall_us() {
+  return std::chrono::duration_cast<std::chrono::microseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
 int64_t deadline_after_ms(int64_t timeout_ms) {
   if (timeout_ms < 0) return kForever;
   const int64_t now = now_ns();

@@ -147,9 +147,4 @@ void read_package_version(aclCANNPackageName package, aclCANNPackageVersion& ver
   put(version.patchVersion, parts[3]);
 }
 
-bool log_enabled(aclLogLevel level) {
-  static const int64_t threshold = base::env_int("ASCEND_GLOBAL_LOG_LEVEL", ACL_ERROR, 0, 4);
-  return level >= threshold;
-}
-
 }  // namespace ascendrt::core

@@ -20,7 +20,4 @@ std::string package_version(const std::string& package);
 // text of another form.
 int32_t version_number(const std::string& version);
 
-// ASCEND_GLOBAL_LOG_LEVEL (0 debug .. 3 error, 4 none; default 3), read once.
-bool log_enabled(aclLogLevel level);
-
 }  // namespace ascendrt::core

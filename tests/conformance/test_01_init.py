@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -412,7 +413,20 @@ def test_log_with_null_writes_nothing() -> None:
 
     written = logged(body)
     assert written.count("quiet-file") == 1 and "quiet-format" not in written
+    assert re.search(r"\[ERROR\] APP\(\d+,.+\):\d{4}(-\d\d){3}:\d\d:\d\d\.\d{3}\.\d{3} \[", written)
     assert "spoken-format 42" in written
+
+
+def test_failures_are_logged_where_the_log_goes_to_the_output() -> None:
+    def body() -> Any:
+        return [acl.aclrtSetDevice(-1), acl.aclInit(NULL), acl.aclrtSetDevice(99)]
+
+    written = logged(body)
+    assert "aclrtSetDevice: [107001" in written or "aclrtSetDevice: [507033" in written
+    assert "aclInit" not in written
+    for env in ({}, {"ASCEND_LOG_PRINT_TO_STDOUT": "0", "ASCEND_SLOG_PRINT_TO_STDOUT": "1"}):
+        rawabi.run_fresh(body, env)
+        assert "[ERROR]" not in rawabi.last_fresh_output()
 
 
 @rule("S1.38")

@@ -35,6 +35,8 @@ def test_the_shape_is_what_projects_look_for(sdk: Path) -> None:
         "runtime/include/acl/acl_rt.h",
         "runtime/lib64/stub/libascendcl.so",
         "acllib/include/acl/acl_mdl.h",
+        "compiler/include/acl/acl_op_compiler.h",
+        "bin/atc",
         "set_env.sh",
         "bin/setenv.bash",
     ):
@@ -60,6 +62,17 @@ def test_a_moved_tree_still_works_in_bash(sdk: Path, tmp_path: Path) -> None:
     assert run("/bin/cp", "-a", sdk, moved).returncode == 0
     done = run("/bin/bash", "-c", SOURCED, "sh", moved / "set_env.sh")
     assert done.stdout.splitlines()[0] == str(moved)
+
+
+def test_the_sdk_brings_atc(sdk: Path, tmp_path: Path) -> None:
+    network = Path(__file__).resolve().parents[2] / "examples" / "digits" / "digits.onnx"
+    command = (
+        '. "$1"; atc --framework=5 --model="$2" --output="$3/net" --soc_version=Ascend910B1 >&2'
+    )
+    script = sdk / "set_env.sh"
+    done = run("/bin/bash", "-c", command, "sh", script, network, tmp_path, PATH="/usr/bin:/bin")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (tmp_path / "net.om").is_file()
 
 
 def test_copied_libraries_and_the_package_share_one_state(sdk: Path) -> None:
