@@ -1,4 +1,5 @@
-// The log that the vendor's variables ask for. Must never: decide what is worth a line, write files.
+// The log that the vendor's variables ask for. Must never: decide what is worth a line, write
+// files.
 //
 // src: hicann/runtime src/dfx/log (levels, form of a line, the two variables)
 #pragma once
