@@ -143,6 +143,22 @@ PyObject* art_refuse_plainly(const char* name, const char* spec, PyObject* const
   return PyErr_Format(PyExc_TypeError, "%s: bad argument", name);
 }
 
+int art_refuse_part(PyObject* type, const char* name, int position, const char* argument,
+                    PyObject* part, const char* problem) {
+  PyErr_Clear();
+  PyErr_Format(type, "%s args parse failed: argument %d (%s): %.80R %s", name, position, argument,
+               part, problem);
+  return -1;
+}
+
+PyObject* art_dict_in(PyObject* list, Py_ssize_t index, const char* name, int position,
+                      const char* argument) {
+  PyObject* member = PyList_GetItem(list, index);
+  if (member == NULL || PyDict_Check(member)) return member;
+  art_refuse_part(PyExc_TypeError, name, position, argument, member, "is no dict");
+  return NULL;
+}
+
 PyObject* art_tuple(int count, ...) {
   va_list values;
   PyObject* tuple = PyTuple_New(count);
@@ -196,14 +212,6 @@ static int store(void* place, char letter, PyObject* integer) {
   return 0;
 }
 
-static int list_failed(PyObject* type, const char* name, int position, const char* argument,
-                       const char* problem, PyObject* member) {
-  PyErr_Clear();
-  PyErr_Format(type, "%s args parse failed: argument %d (%s): %.80R %s", name, position, argument,
-               member, problem);
-  return -1;
-}
-
 /* The ints of one member of the list: itself, or the two of a pair. */
 static PyObject* part_of(PyObject* member, int width, int index) {
   if (width == 1) {
@@ -233,13 +241,13 @@ int art_list_read(struct art_list* list, PyObject* value, char letter, int width
     Py_XDECREF(part);
     if (member == NULL) return -1;
     if (integer == NULL)
-      return list_failed(PyExc_TypeError, name, position, argument,
-                         width == 1 ? "is no int" : "is no pair of ints", member);
+      return art_refuse_part(PyExc_TypeError, name, position, argument, member,
+                             width == 1 ? "is no int" : "is no pair of ints");
     const int failed = store((char*)list->data + (size_t)i * size, letter, integer);
     Py_DECREF(integer);
     if (failed)
-      return list_failed(PyExc_ValueError, name, position, argument, "does not fit its C type",
-                         member);
+      return art_refuse_part(PyExc_ValueError, name, position, argument, member,
+                             "does not fit its C type");
   }
   return 0;
 }

@@ -37,6 +37,13 @@ PyObject* art_refuse(const char* name, const char* spec, PyObject* const* argv, 
 PyObject* art_refuse_plainly(const char* name, const char* spec, PyObject* const* argv,
                              Py_ssize_t argc);
 
+/* Raises `type` for a member or a value that the spec cannot tell of; returns -1. */
+int art_refuse_part(PyObject* type, const char* name, int position, const char* argument,
+                    PyObject* part, const char* problem);
+/* A member of a list that must be a dict: borrowed, or null with TypeError. */
+PyObject* art_dict_in(PyObject* list, Py_ssize_t index, const char* name, int position,
+                      const char* argument);
+
 /* A tuple that takes over `count` objects; null (and nothing leaked) when one of them is null. */
 PyObject* art_tuple(int count, ...);
 

@@ -257,15 +257,15 @@ static int read_attribute(PyObject* entry, aclrtMallocAttribute* out) {
 }
 
 /* {} or {'numAttrs': n, 'attrs': [{'attr': a, 'value': {...}}, ...]}; the caller frees attrs. */
-static int read_config(PyObject* dict, aclrtMallocConfig* config) {
+static int read_config(PyObject* dict, aclrtMallocConfig* config, const char* name, int position) {
   if (PyDict_Size(dict) == 0) return 0;
   PyObject* count = required(dict, "numAttrs");
   PyObject* list = count == NULL ? NULL : required(dict, "attrs");
   if (list == NULL) return -1;
   const unsigned long long wanted = int_of(dict, "numAttrs");
   if (!PyList_Check(list) || wanted > (unsigned long long)PyList_Size(list)) {
-    PyErr_Format(PyExc_TypeError, "attrs must be a list of numAttrs = %llu dicts", wanted);
-    return -1;
+    return art_refuse_part(PyExc_TypeError, name, position, "cfg", dict,
+                           "has no list attrs with numAttrs members");
   }
   config->attrs = PyMem_Calloc((size_t)wanted + 1, sizeof(*config->attrs));
   if (config->attrs == NULL) {
@@ -273,13 +273,15 @@ static int read_config(PyObject* dict, aclrtMallocConfig* config) {
     return -1;
   }
   for (; config->numAttrs < wanted; ++config->numAttrs) {
-    PyObject* entry = PyList_GetItem(list, (Py_ssize_t)config->numAttrs);
+    PyObject* entry = art_dict_in(list, (Py_ssize_t)config->numAttrs, name, position, "cfg");
     if (entry == NULL || read_attribute(entry, &config->attrs[config->numAttrs])) return -1;
   }
   return 0;
 }
 
 enum malloc_kind { kDevice, kTaskScheduler, kHost };
+static const char* const malloc_names[] = {
+    "acl.rt.malloc_with_cfg", "acl.rt.malloc_for_task_scheduler", "acl.rt.malloc_host_with_cfg"};
 
 static PyObject* malloc_with(enum malloc_kind kind, unsigned long size, int policy, PyObject* cfg) {
   aclrtMallocConfig read = {0};
@@ -288,7 +290,7 @@ static PyObject* malloc_with(enum malloc_kind kind, unsigned long size, int poli
   void* ptr = NULL;
   aclError code = 0;
   PyObject* answer = NULL;
-  if (!read_config(cfg, &read)) {
+  if (!read_config(cfg, &read, malloc_names[kind], kind == kHost ? 2 : 3)) {
     if (kind == kDevice) code = aclrtMallocWithCfg(&ptr, size, how, config);
     if (kind == kTaskScheduler) code = aclrtMallocForTaskScheduler(&ptr, size, how, config);
     if (kind == kHost) code = aclrtMallocHostWithCfg(&ptr, size, config);
@@ -366,11 +368,16 @@ PyObject* hand_rt_get_mem_uce_info(int deviceId, unsigned int arraySize) {
 }
 
 PyObject* hand_rt_mem_uce_repair(int deviceId, PyObject* memUceInfoArray) {
+  static const char name[] = "acl.rt.mem_uce_repair";
   const Py_ssize_t count = PyList_Size(memUceInfoArray);
   aclrtMemUceInfo* infos = PyMem_Calloc((size_t)count + 1, sizeof(*infos));
   if (infos == NULL) return PyErr_NoMemory();
   for (Py_ssize_t i = 0; i < count; ++i) {
-    PyObject* entry = PyList_GetItem(memUceInfoArray, i);
+    PyObject* entry = art_dict_in(memUceInfoArray, i, name, 2, "memUceInfoArray");
+    if (entry == NULL) {
+      PyMem_Free(infos);
+      return NULL;
+    }
     infos[i].addr = (void*)(uintptr_t)int_of(entry, "addr");
     infos[i].len = (size_t)int_of(entry, "len");
   }

@@ -21,14 +21,14 @@ static uint32_t option_value(PyObject* value) {
 }
 
 /* [{id_key: a, 'value': v}, ...] as pairs of numbers; null with TypeError. */
-static uint32_t* option_pairs(PyObject* list, const char* id_key, const char* name) {
+static uint32_t* option_pairs(PyObject* list, const char* id_key, const char* name, int position,
+                              const char* argument) {
   const Py_ssize_t count = PyList_Size(list);
   uint32_t* pairs = PyMem_Calloc((size_t)count * 2 + 1, sizeof(*pairs));
   if (pairs == NULL) PyErr_NoMemory();
   for (Py_ssize_t i = 0; pairs != NULL && i < count; ++i) {
-    PyObject* entry = PyList_GetItem(list, i);
-    if (!PyDict_Check(entry)) {
-      PyErr_Format(PyExc_TypeError, "%s args parse failed: %R is no dict", name, entry);
+    PyObject* entry = art_dict_in(list, i, name, position, argument);
+    if (entry == NULL) {
       PyMem_Free(pairs);
       return NULL;
     }
@@ -39,8 +39,9 @@ static uint32_t* option_pairs(PyObject* list, const char* id_key, const char* na
 }
 
 /* The caller frees options.options. */
-static int read_load_options(PyObject* list, aclrtBinaryLoadOptions* options, const char* name) {
-  uint32_t* pairs = option_pairs(list, "type", name);
+static int read_load_options(PyObject* list, aclrtBinaryLoadOptions* options, const char* name,
+                             int position) {
+  uint32_t* pairs = option_pairs(list, "type", name, position, "options");
   if (pairs == NULL) return -1;
   options->numOpt = (size_t)PyList_Size(list);
   options->options = PyMem_Calloc(options->numOpt + 1, sizeof(*options->options));
@@ -58,7 +59,7 @@ static PyObject* load_binary(const char* path, const void* data, size_t length, 
   aclrtBinaryLoadOptions options = {0};
   aclrtBinHandle handle = NULL;
   aclError code;
-  if (read_load_options(list, &options, name)) return NULL;
+  if (read_load_options(list, &options, name, path != NULL ? 2 : 3)) return NULL;
   aclrtBinaryLoadOptions* given = options.numOpt == 0 ? NULL : &options;
   if (path != NULL)
     code = aclrtBinaryLoadFromFile(path, given, &handle);
@@ -79,7 +80,7 @@ PyObject* hand_rt_binary_load_from_data(unsigned long data, unsigned long length
 
 /* The caller frees cfg.attrs. */
 static int read_launch_config(PyObject* list, aclrtLaunchKernelCfg* cfg, const char* name) {
-  uint32_t* pairs = option_pairs(list, "id", name);
+  uint32_t* pairs = option_pairs(list, "id", name, 4, "cfg");
   if (pairs == NULL) return -1;
   cfg->numAttrs = (size_t)PyList_Size(list);
   cfg->attrs = PyMem_Calloc(cfg->numAttrs + 1, sizeof(*cfg->attrs));
@@ -106,13 +107,16 @@ PyObject* hand_rt_launch_kernel_with_config(unsigned long funcHandle, unsigned i
 }
 
 /* The place holders are [{'addrOffset': a, 'dataOffset': d}, ...]; the caller frees the result. */
-static aclrtPlaceHolderInfo* place_holders(PyObject* list) {
+static aclrtPlaceHolderInfo* place_holders(PyObject* list, const char* name) {
   const Py_ssize_t count = PyList_Size(list);
   aclrtPlaceHolderInfo* infos = PyMem_Calloc((size_t)count + 1, sizeof(*infos));
   if (infos == NULL) PyErr_NoMemory();
   for (Py_ssize_t i = 0; infos != NULL && i < count; ++i) {
-    PyObject* entry = PyList_GetItem(list, i);
-    if (!PyDict_Check(entry)) continue;
+    PyObject* entry = art_dict_in(list, i, name, 7, "placeHolders");
+    if (entry == NULL) {
+      PyMem_Free(infos);
+      return NULL;
+    }
     infos[i].addrOffset = option_value(PyDict_GetItemString(entry, "addrOffset"));
     infos[i].dataOffset = option_value(PyDict_GetItemString(entry, "dataOffset"));
   }
@@ -131,7 +135,7 @@ PyObject* hand_rt_launch_kernel_with_host_args(unsigned long funcHandle, unsigne
                       "placeHolders") ||
       read_launch_config(cfg, &read, name))
     return NULL;
-  aclrtPlaceHolderInfo* infos = place_holders(placeHolders);
+  aclrtPlaceHolderInfo* infos = place_holders(placeHolders, name);
   if (infos == NULL) {
     PyMem_Free(read.attrs);
     return NULL;
@@ -186,7 +190,9 @@ static enum value_kind kind_of(int attr) {
 
 /* `value` is read as the attribute wants it: an int of 32 or 64 bits, an address, or a path. */
 PyObject* hand_mdl_set_config_opt(unsigned long handle, int attr, PyObject* value) {
-  static const char* const specs[] = {"value:i", "value:s", "value:k", "value:K"};
+  static const char* const specs[] = {
+      "handle:object attr:object value:i", "handle:object attr:object value:s",
+      "handle:object attr:object value:k", "handle:object attr:object value:K"};
   union {
     int i;
     const char* s;
@@ -211,7 +217,9 @@ PyObject* hand_mdl_set_config_opt(unsigned long handle, int attr, PyObject* valu
       wrong = art_get_K(value, &read.K);
       break;
   }
-  if (wrong) return art_refuse("acl.mdl.set_config_opt", specs[kind], &value, 1);
+  if (wrong)
+    return art_refuse("acl.mdl.set_config_opt", specs[kind], (PyObject*[]){Py_None, Py_None, value},
+                      3);
   return art_code(
       aclmdlSetConfigOpt((aclmdlConfigHandle*)handle, (aclmdlConfigAttr)attr, &read, size));
 }
@@ -311,10 +319,8 @@ static PyObject* as_list(PyObject* values, const char* name) {
   if (list != NULL && PyList_Check(list)) return list;
   Py_XDECREF(list);
   PyErr_Clear();
-  return PyErr_Format(PyExc_TypeError,
-                      "%s args parse failed: argument 3 (values) must be a list or an array, not "
-                      "%S",
-                      name, Py_TYPE(values));
+  art_refuse_part(PyExc_TypeError, name, 3, "values", values, "is no list and no array");
+  return NULL;
 }
 
 enum list_kind { kBools, kInts, kFloats };
@@ -326,18 +332,27 @@ static aclError set_list(enum list_kind kind, aclopAttr* attr, const char* key, 
   return aclopSetAttrListFloat(attr, key, count, data);
 }
 
-/* One member as the kind wants it; -1 with an exception. */
-static int put_member(enum list_kind kind, void* data, Py_ssize_t i, PyObject* member) {
+/* One member as the kind wants it; -1 with TypeError, or ValueError for an int that is too large.
+ */
+static int put_member(enum list_kind kind, void* data, Py_ssize_t i, PyObject* member,
+                      const char* name) {
+  static const char* const wanted[] = {"has no truth", "is no int", "is no number"};
+  long long number = 0;
+  int failed;
   if (kind == kBools) {
     const int truth = PyObject_IsTrue(member);
     ((uint8_t*)data)[i] = truth == 1;
-    return truth < 0 ? -1 : 0;
+    failed = truth < 0;
+  } else if (kind == kFloats) {
+    failed = art_get_f(member, &((float*)data)[i]);
+  } else {
+    failed = art_get_L(member, &number);
+    ((int64_t*)data)[i] = number;
   }
-  if (kind == kFloats) return art_get_f(member, &((float*)data)[i]);
-  long long number;
-  if (art_get_L(member, &number)) return -1;
-  ((int64_t*)data)[i] = number;
-  return 0;
+  if (!failed) return 0;
+  if (PyErr_ExceptionMatches(PyExc_OverflowError))
+    return art_refuse_part(PyExc_ValueError, name, 3, "values", member, "does not fit its C type");
+  return art_refuse_part(PyExc_TypeError, name, 3, "values", member, wanted[kind]);
 }
 
 static PyObject* set_attr_list(enum list_kind kind, unsigned long attr, const char* key,
@@ -349,7 +364,7 @@ static PyObject* set_attr_list(enum list_kind kind, unsigned long attr, const ch
   int failed = data == NULL;
   if (failed) PyErr_NoMemory();
   for (Py_ssize_t i = 0; !failed && i < count; ++i)
-    failed = put_member(kind, data, i, PyList_GetItem(list, i));
+    failed = put_member(kind, data, i, PyList_GetItem(list, i), name);
   if (!failed) answer = art_code(set_list(kind, (aclopAttr*)attr, key, (int)count, data));
   PyMem_Free(data);
   Py_DECREF(list);
@@ -378,8 +393,8 @@ PyObject* hand_op_set_attr_list_string(unsigned long attr, const char* attrName,
   if (i == count)
     answer = art_code(aclopSetAttrListString((aclopAttr*)attr, attrName, (int)count, texts));
   else
-    art_refuse("acl.op.set_attr_list_string", "values:s", (PyObject*[]){PyList_GetItem(values, i)},
-               1);
+    art_refuse_part(PyExc_TypeError, "acl.op.set_attr_list_string", 3, "values",
+                    PyList_GetItem(values, i), "is no str without NUL that UTF-8 can hold");
   PyMem_Free(texts);
   return answer;
 }
@@ -398,7 +413,7 @@ PyObject* hand_op_set_attr_list_list_int(unsigned long attr, const char* attrNam
     PyObject* member = PyList_GetItem(values, i);
     failed = !PyList_Check(member);
     if (failed)
-      art_refuse(name, "values:list", &member, 1);
+      art_refuse_part(PyExc_TypeError, name, 3, "values", member, "is no list");
     else
       failed = art_list_read(&lists[i], member, 'L', 1, name, 3, "values");
     data[i] = lists[i].data;

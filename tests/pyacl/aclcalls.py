@@ -28,6 +28,10 @@ class Argument:
     type: str
 
     @property
+    def is_list(self) -> bool:
+        return self.type[0] == "[" or self.type == "list" or self.name == "values"
+
+    @property
     def optional(self) -> bool:
         return self.type.endswith("?")
 
@@ -100,7 +104,8 @@ def harmless(argument: Argument) -> Any:
         "callable": nothing, "callable?": None,
         "object": (1,) if argument.name == "shape" else [] if argument.name == "values" else 0,
     }  # fmt: skip
-    return simple[type_]
+    value: Any = simple[type_]
+    return value
 
 
 def wrong_values(argument: Argument) -> list[Any]:
@@ -117,12 +122,52 @@ def wrong_values(argument: Argument) -> list[Any]:
         if type_ in RANGES:
             wrong += [RANGES[type_], -RANGES[type_] - 1]
         return wrong
-    return {
+    refused: dict[str, list[Any]] = {
         "f": [None, "1", []], "d": [None, "1", []],
         "s": [None, b"x", 1, "a\0b"], "s?": [None, b"x", 1, "a\0b"],
         "dict": [None, [], 1], "list": [None, (), {}, 1],
         "callable": [None, 1, "f"], "callable?": [1, "f"], "object": [],
-    }[type_]  # fmt: skip
+    }  # fmt: skip
+    return refused[type_]
+
+
+_NO_INTS: list[Any] = [None, 1.5, "1", b"1", [], object()]
+_NO_DICTS: list[Any] = [None, 1, [], "text"]
+# Lists whose members are told by the function.
+_MEMBERS: dict[str, list[Any]] = {
+    "rt.binary_load_from_file.options": _NO_DICTS,
+    "rt.binary_load_from_data.options": _NO_DICTS,
+    "rt.launch_kernel_with_config.cfg": _NO_DICTS,
+    "rt.launch_kernel_with_host_args.cfg": _NO_DICTS,
+    "rt.launch_kernel_with_host_args.placeHolders": _NO_DICTS,
+    "rt.mem_uce_repair.memUceInfoArray": _NO_DICTS,
+    "op.set_attr_list_int.values": _NO_INTS,
+    "op.set_attr_list_float.values": [None, "1", [], object()],
+    "op.set_attr_list_bool.values": [],  # whatever has a truth
+    "op.set_attr_list_string.values": [None, 1, b"x", "a\0b"],
+    "op.set_attr_list_list_int.values": [None, 1, (1,), [None], [1.5]],
+}
+
+
+def wrong_members(row: Row, argument: Argument) -> list[Any]:
+    """Members of a list that the function refuses; KeyError for a list that nobody described."""
+    if argument.type == "[LL]":
+        return [1, [1], [1, 2, 3], ["1", 2], None]
+    return _NO_INTS if argument.type[0] == "[" else _MEMBERS[f"{row.name}.{argument.name}"]
+
+
+def large_members(row: Row, argument: Argument) -> list[Any]:
+    """Members of the right type that do not fit."""
+    if row.name == "op.set_attr_list_list_int":
+        return [[2**63]]
+    letter = "L" if row.name == "op.set_attr_list_int" else argument.type.strip("[]")
+    ranges: dict[str, list[Any]] = {
+        "L": [2**63, -(2**63) - 1],
+        "LL": [[0, 2**63]],
+        "i": [2**31],
+        "I": [2**32, -1],
+    }
+    return ranges.get(letter, [])
 
 
 _PYTHON_TYPES: dict[str, tuple[type, ...]] = {

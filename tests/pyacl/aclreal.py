@@ -6,6 +6,7 @@ JSON line [name, what was found] for each call as it goes, so that a death or a 
 
 from __future__ import annotations
 
+import ctypes
 import faulthandler
 import json
 import os
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import acl
+import aclwaits
 from aclcalls import BY_NAME, Row, problem
 from aclscene import LINES, Files, Line, Scene
 
@@ -122,7 +124,26 @@ def both(files: Files) -> Iterator[tuple[str, Any]]:
         )
 
 
-MODES = {"both": both}
+def waits(files: Files) -> Iterator[tuple[str, Any]]:
+    """{name: {held: .., given_up: ..}} of a call that finds its stream and the default one busy.
+
+    `control` is a call that sleeps with the GIL in hand.
+    """
+    acl.init()
+    counters = aclwaits.Waits(acl)
+    yield "control", counters.during(ctypes.PyDLL(None).usleep, 1000)
+    for name, line in LINES.items():
+        with scene(files) as made:
+            given = made.arguments(line.good)
+            busy = [0] if name.startswith(("init", "finalize")) else [0, made["stream"]]
+            if acl.rt.get_context()[1] == 0:
+                counters.gate(*busy)
+            if "event" in made.made:
+                assert acl.rt.record_event(made["event"], made["stream"]) == 0
+            yield name, counters.during(BY_NAME[name].function(), *given)
+
+
+MODES = {"both": both, "waits": waits}
 
 
 def ask(mode: str, folder: Path) -> dict[str, Any]:
@@ -139,6 +160,8 @@ def ask(mode: str, folder: Path) -> dict[str, Any]:
         "ASCEND_HOME_PATH": str(folder),
         "PYTHONPATH": os.pathsep.join(p for p in sys.path if p),
     }
+    if mode == "waits":
+        environment["LD_PRELOAD"] = str(aclwaits.build(folder))
     try:
         done = subprocess.run(
             [sys.executable, "-W", "ignore", str(HERE / "aclreal.py"), mode, str(folder)],

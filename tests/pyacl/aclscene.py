@@ -94,13 +94,13 @@ class Scene(Mapping[str, Any]):
         self.files = files
         self.closing = threading.Event()
         self._kept: list[Any] = []
-        self._made: dict[str, Any] = {}
+        self.made: dict[str, Any] = {}
         self._other: subprocess.Popen[bytes] | None = None
 
     def __getitem__(self, name: str) -> Any:
-        if name in VALUES and name not in self._made:
-            self._made[name] = self._evaluated(VALUES[name])
-        return self._made[name] if name in self._made else getattr(self, name)
+        if name in VALUES and name not in self.made:
+            self.made[name] = self._evaluated(VALUES[name])
+        return self.made[name] if name in self.made else getattr(self, name)
 
     def __iter__(self) -> Iterator[str]:
         return iter(VALUES)

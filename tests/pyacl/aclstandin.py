@@ -23,7 +23,8 @@ from typing import Any
 
 HERE = Path(__file__).parent
 FAILURE = 507899
-SLEEP_S = 0.04
+# How long a function waits for another thread of Python: one that runs comes at once.
+RUNNING_MS, STANDING_MS = 20000, 3
 # Calls that end or change the process the children run in, or read memory at an address.
 _OWN_WAYS = {"util.stop_thread", "util.start_thread", "util.ptr_to_bytes", "util.ptr_to_numpy"}
 _HEAD = """
@@ -32,10 +33,13 @@ _HEAD = """
 #include <stdlib.h>
 #include <unistd.h>
 static char text[1 << 20];
+volatile int entered, seen, met, patience_ms;
 static long answer(void) {
   static long code = -1;
   if (code < 0) code = atol(getenv("STANDIN_CODE"));
-  usleep(atoi(getenv("STANDIN_SLEEP_US")));
+  ++entered;
+  for (int ms = 0; ms < patience_ms && seen != entered; ++ms) usleep(1000);
+  if (seen == entered) ++met;
   return code;
 }
 """
@@ -106,13 +110,12 @@ def build(folder: Path, text: str) -> Path:
     return folder
 
 
-def ask(folder: Path, mode: str, code: int = 0, sleep_us: int = 0) -> dict[str, Any]:
+def ask(folder: Path, mode: str, code: int = 0) -> dict[str, Any]:
     """Call every row once in a child bound to the set; returns what MODE tells of each."""
     environment = {
         **os.environ,
         "ASCENDRT_LIBRARY_DIR": str(folder),
         "STANDIN_CODE": str(code),
-        "STANDIN_SLEEP_US": str(sleep_us),
         "PYTHONPATH": os.pathsep.join(p for p in sys.path if p),
     }
     done = subprocess.run(
@@ -139,34 +142,31 @@ def _shapes() -> dict[str, Any]:
     return found
 
 
-class _Counter(threading.Thread):
-    """Counts as long as it gets the GIL; sleeps in between, so that it never keeps it."""
-
-    def __init__(self) -> None:
-        super().__init__(daemon=True)
-        self.count = 0
-        self.end = False
-
-    def run(self) -> None:
-        while not self.end:
-            self.count += 1
-            time.sleep(0.0005)
-
-
 def _progress() -> dict[str, Any]:
-    """{name: steps that another thread made during the call}"""
+    """{name: whether another thread saw, during the call, that the function had been entered}"""
+    import ctypes
+
     from aclcalls import ROWS
 
-    counter = _Counter()
-    counter.start()
+    library = ctypes.CDLL(os.environ["ASCENDRT_LIBRARY_DIR"] + "/libascendcl.so")
+    entered, seen, met, patience_ms = (
+        ctypes.c_int.in_dll(library, name) for name in ("entered", "seen", "met", "patience_ms")
+    )
+
+    def watch() -> None:
+        while True:
+            seen.value = entered.value
+            time.sleep(0.0005)
+
+    threading.Thread(target=watch, daemon=True).start()
     found = {}
     for row in ROWS:
-        if not row.c or not row.releases_gil:
+        if not row.c or row.c == "aclrtGetDeviceCount":
             continue
-        before = counter.count
+        patience_ms.value = RUNNING_MS if row.releases_gil else STANDING_MS
+        met.value = 0
         row.function()(*row.harmless())
-        found[row.name] = counter.count - before
-    counter.end = True
+        found[row.name] = met.value > 0
     return found
 
 
@@ -190,7 +190,7 @@ def _expected(value: Any, letter: str, size: int, bits: int) -> bool:
         return ctypes.string_at(bits) == str(value).encode()
     if letter[0] in "fd":
         return bits == int.from_bytes(struct.pack("<f", value), "little")
-    return bits == value & (1 << 8 * size) - 1
+    return bool(bits == value & (1 << 8 * size) - 1)
 
 
 def _echoes() -> dict[str, Any]:
@@ -207,7 +207,9 @@ def _echoes() -> dict[str, Any]:
         if call.by_hand or call.function is None or call.function.name == "aclrtGetDeviceCount":
             continue
         items = call.call.arguments
-        given = [0 if i.name == "numOutputs" else _value(i.type, n) for n, i in enumerate(items)]
+        given: list[Any] = [
+            0 if i.name == "numOutputs" else _value(i.type, n) for n, i in enumerate(items)
+        ]
         given = [[] if i.same else v for i, v in zip(items, given, strict=True)]
         library.standin_forget()
         BY_NAME[call.call.name].function()(*given)

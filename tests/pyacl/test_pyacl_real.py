@@ -21,6 +21,11 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return aclreal.ask("both", tmp_path_factory.mktemp("real"))
 
 
+@pytest.fixture(scope="session")
+def waits(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    return aclreal.ask("waits", tmp_path_factory.mktemp("waits"))
+
+
 def present() -> set[str]:
     return {row.name for row in ROWS if not row.c or rawabi.has(row.c)}
 
@@ -57,3 +62,24 @@ def test_failure(real: dict[str, Any], name: str) -> None:
 # Failures without a message: programs ignore the second init, a size of 0 is an answer, the others
 # are the system's, or about the message itself.
 SILENT = {"init", "data_type_size", "get_recent_err_msg", "util.stop_thread"}
+
+
+# Calls that wait for what is queued on a stream, whatever the hurry of the machine.
+SURELY_WAITING = {
+    "mdl.execute_v2", "rt.destroy_stream", "rt.synchronize_device", "rt.synchronize_stream",
+    "rt.synchronize_device_with_timeout", "rt.synchronize_stream_with_timeout",
+    "rt.synchronize_event", "rt.synchronize_event_with_timeout", "util.stop_thread",
+}  # fmt: skip
+
+
+@every_line
+def test_no_call_waits_with_the_gil_in_hand(waits: dict[str, Any], name: str) -> None:
+    """A thread that sleeps inside the call has given up the GIL, so others can end the wait."""
+    assert waits[name]["held"] == 0
+    assert waits[name]["given_up"] == 0 or BY_NAME[name].releases_gil
+
+
+def test_the_streams_were_busy(waits: dict[str, Any]) -> None:
+    assert waits["control"]["held"] == 1
+    slept = {name for name, found in waits.items() if found["given_up"]}
+    assert slept >= SURELY_WAITING, SURELY_WAITING - slept

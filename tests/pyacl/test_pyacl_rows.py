@@ -6,6 +6,7 @@ No test here reaches a function of the library: a call with a wrong argument end
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,16 @@ from typing import Any
 import acl
 import numpy as np
 import pytest
-from aclcalls import ABSENT, BY_NAME, MODULES, ROWS, Row, wrong_values
+from aclcalls import (
+    ABSENT,
+    BY_NAME,
+    MODULES,
+    ROWS,
+    Row,
+    large_members,
+    wrong_members,
+    wrong_values,
+)
 
 every_row = pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 WITH_ARGUMENTS = [row for row in ROWS if not row.any_arguments]
@@ -71,6 +81,35 @@ def test_it_refuses_wrong_types(row: Row, place: int) -> None:
         else:
             assert text.startswith(f"{row.dotted} args parse failed"), text
             assert f"argument {place + 1} ({argument.name.lstrip('_')}" in text
+
+
+LISTS = [
+    pytest.param(row, place, id=f"{row.name}-{argument.name}")
+    for row in WITH_ARGUMENTS
+    for place, argument in enumerate(row.arguments)
+    if argument.is_list
+]
+
+
+@pytest.mark.parametrize(("row", "place"), LISTS)
+def test_it_refuses_wrong_members(row: Row, place: int) -> None:
+    """TypeError for members of another type, ValueError for those that do not fit."""
+    argument = row.arguments[place]
+    tries: list[tuple[type[Exception], Any]]
+    tries = [(TypeError, value) for value in wrong_members(row, argument)]
+    tries += [(ValueError, value) for value in large_members(row, argument)]
+    for error, member in tries:
+        arguments = row.harmless()
+        arguments[place] = [member]
+        if "placeHolderNum" in argument_names(row):
+            arguments[-1] = len(arguments[-2])
+        with pytest.raises(error, match=re.escape(f"{row.dotted} args parse failed")) as caught:
+            row.function()(*arguments)
+        assert f"argument {place + 1} ({argument.name})" in str(caught.value)
+
+
+def argument_names(row: Row) -> list[str]:
+    return [argument.name for argument in row.arguments]
 
 
 def test_the_modules() -> None:
