@@ -1,7 +1,7 @@
 """Who sleeps with the GIL in hand: a library to preload, which counts.
 
-Owns: the C source of it, and its build. Every way to sleep is led through a counter: sleeps of a
-thread that holds the GIL, and sleeps of the main thread without it. `open_later` records an event
+Owns: the C source of it, and its build. Every way to sleep is led through a counter: sleeps of the
+main thread with the GIL in hand, and without it. `open_later` records an event
 from a thread of C, so that something can be waited for that needs no Python.
 """
 
@@ -25,14 +25,16 @@ _HEAD = """
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
-volatile int held, given_up;
+volatile int held, given_up, base, hurry;
+const char *held_in = "";
 static pthread_t main_thread;
 __attribute__((constructor)) static void start(void) { main_thread = pthread_self(); }
-static void note(void) {
+static void note(const char *way) {
   static int (*check)(void);
   if (check == NULL) check = (int (*)(void))dlsym(RTLD_DEFAULT, "PyGILState_Check");
-  if (check != NULL && check()) __atomic_add_fetch(&held, 1, __ATOMIC_SEQ_CST);
-  else if (pthread_equal(pthread_self(), main_thread)) ++given_up;
+  if (!pthread_equal(pthread_self(), main_thread)) return;
+  if (check != NULL && check()) ++held, held_in = way;
+  else ++given_up;
 }
 """
 # Arguments are words on every machine that the tests run on, whatever the declarations say.
@@ -41,7 +43,7 @@ long way_{name}(long a, long b, long c, long d, long e) __asm__("{name}");
 long way_{name}(long a, long b, long c, long d, long e) {{
   static long (*next)(long, long, long, long, long);
   if (next == NULL) next = (void *)dlsym(RTLD_NEXT, "{name}");
-  note();
+  note("{name}");
   return next(a, b, c, d, e);
 }}
 """
@@ -60,19 +62,20 @@ long syscall(long number, ...) {
   va_end(list);
   if (next == NULL) next = (void *)dlsym(RTLD_NEXT, "syscall");
   const long what = a[1] & 127; /* FUTEX_WAIT 0, FUTEX_WAIT_BITSET 9 */
-  if (number == SYS_futex && (what == 0 || what == 9)) note();
+  if (number == SYS_futex && (what == 0 || what == 9)) note("futex");
   return next(number, a[0], a[1], a[2], a[3], a[4], a[5]);
 }
 static int (*functions[2])(void *, void *);
 static void *handles[3];
 static void *open_it(void *unused) {
-  syscall(SYS_nanosleep, &(struct timespec){0, 5000000}, NULL, 0L, 0L, 0L, 0L);
+  for (int ms = 0; ms < 5000 && !hurry && held + given_up == base; ++ms) usleep(1000);
   functions[0](handles[0], NULL);
   functions[1](handles[1], handles[2]);
   return unused;
 }
 void open_later(void *set_context, void *record, void *context, void *event, void *stream) {
   pthread_t thread;
+  base = held + given_up, hurry = 0;
   functions[0] = set_context, functions[1] = record;
   handles[0] = context, handles[1] = event, handles[2] = stream;
   pthread_create(&thread, NULL, open_it, NULL);
@@ -95,7 +98,10 @@ class Waits:
 
     def __init__(self, acl: Any) -> None:
         own = ctypes.CDLL(None)
-        self.held = ctypes.c_int.in_dll(own, "held")
+        self.held, self._base, self._hurry = (
+            ctypes.c_int.in_dll(own, name) for name in ("held", "base", "hurry")
+        )
+        self.held_in = ctypes.c_char_p.in_dll(own, "held_in")
         self.given_up = ctypes.c_int.in_dll(own, "given_up")
         maps = Path("/proc/self/maps").read_text()
         path = next(word for word in maps.split() if word.endswith("/libascendcl.so"))
@@ -106,7 +112,10 @@ class Waits:
         self._rt = acl.rt
 
     def gate(self, *streams: int) -> None:
-        """What comes next on the streams waits until a thread of C opens the gate, in 5 ms."""
+        """What comes next on the streams waits until a thread of C opens the gate.
+
+        It does so when this thread sleeps, or the call of `during` has come back.
+        """
         context, event, opener = (
             self._rt.get_context()[0],
             self._rt.create_event_with_flag(1)[0],
@@ -116,11 +125,14 @@ class Waits:
             assert self._rt.stream_wait_event(stream, event) == 0
         self._open(*self._functions, *(ctypes.c_void_p(h) for h in (context, event, opener)))
 
-    def during(self, call: Callable[..., object], *arguments: Any) -> dict[str, int]:
-        """{held, given_up: how often threads slept so}"""
-        before = self.held.value, self.given_up.value
+    def during(self, call: Callable[..., object], *arguments: Any) -> dict[str, Any]:
+        """{held, given_up: how often this thread slept so; held_in: where it did last}"""
+        held, given_up = self.held.value, self.given_up.value
+        self._base.value = held + given_up
         call(*arguments)
+        self._hurry.value = 1
         return {
-            "held": self.held.value - before[0],
-            "given_up": self.given_up.value - before[1],
+            "held": self.held.value - held,
+            "given_up": self.given_up.value - given_up,
+            "held_in": str(self.held_in.value),
         }
