@@ -2,6 +2,7 @@
 // Must never: hold arithmetic; that is in ops/.
 #include "model/op_set.hpp"
 #include "ops/elementwise.hpp"
+#include "ops/integer.hpp"
 #include "ops/quantize.hpp"
 
 namespace ascendrt::model {
@@ -140,12 +141,25 @@ std::vector<TensorType> infer_integers(const OpView& v) {
   return {{ACL_INT32, p.y}};
 }
 
+// A matrix that is known is packed once.
+std::shared_ptr<const ops::IntegerMatrix> packed_matrix(const OpView& v,
+                                                        const ops::IntegerMatmul& s) {
+  const bool known = v.input(1).is_constant && (!v.has(3) || v.input(3).is_constant);
+  if (!known || v.shape(1).rank() > 2) return nullptr;
+  const ops::TensorView zeros = v.has(3) ? v.constant_view(3) : ops::TensorView{};
+  return std::make_shared<const ops::IntegerMatrix>(v.constant_view(1), 0, s.depth, s.columns,
+                                                    v.has(3) ? &zeros : nullptr);
+}
+
 Kernel build_integers(const OpView& v, std::span<const TensorType>) {
-  return make_kernel(
-      [s = product_of(v, 0, 1).shape](Inputs in, Outputs out, const ops::Exec& exec) {
-        ops::multiply_integers(s, in[0], optional(in, 2), in[1], optional(in, 3),
-                               out[0].as<int32_t>(), exec);
-      });
+  const ops::IntegerMatmul s = product_of(v, 0, 1).shape;
+  const auto packed = packed_matrix(v, s);
+  Kernel kernel = make_kernel([s, packed](Inputs in, Outputs out, const ops::Exec& exec) {
+    ops::multiply_integers(s, in[0], optional(in, 2), in[1], optional(in, 3), out[0].as<int32_t>(),
+                           exec, packed.get());
+  });
+  if (packed != nullptr) kernel.unread = 1U << 1U | 1U << 3U;
+  return kernel;
 }
 
 std::vector<aclDataType> int32_type(const OpView&) { return {ACL_INT32}; }

@@ -5,6 +5,7 @@
 
 #include "model/op_set.hpp"
 #include "ops/elementwise.hpp"
+#include "ops/integer.hpp"
 #include "ops/window.hpp"
 
 namespace ascendrt::model {
@@ -243,15 +244,33 @@ std::vector<TensorType> infer_integers(const OpView& v) {
   return {{ACL_INT32, with_dims(s.batch, outputs, s.out, s.dims)}};
 }
 
+// Null: only a run tells the filter.
+std::shared_ptr<const ops::IntegerConvolution> packed_filter(const OpView& v,
+                                                             const ops::WindowShape& s) {
+  if (!v.input(1).is_constant || (v.has(3) && !v.input(3).is_constant)) return nullptr;
+  const ops::TensorView zeros = v.has(3) ? v.constant_view(3) : ops::TensorView{};
+  return std::make_shared<const ops::IntegerConvolution>(s, v.shape(1)[0], v.constant_view(1),
+                                                         v.has(3) ? &zeros : nullptr);
+}
+
 Kernel build_integers(const OpView& v, std::span<const TensorType>) {
-  return make_kernel([s = conv_window(v, 0, 1), outputs = v.shape(1)[0]](Inputs in, Outputs out,
-                                                                         const ops::Exec& exec) {
+  const ops::WindowShape s = conv_window(v, 0, 1);
+  const int64_t outputs = v.shape(1)[0];
+  const bool tiled = ops::IntegerConvolution::takes(s, outputs);
+  const auto packed = tiled ? packed_filter(v, s) : nullptr;
+  Kernel kernel = make_kernel([=](Inputs in, Outputs out, const ops::Exec& exec) {
     const auto given = [&](size_t i) {
       return in.size() > i && in[i].data != nullptr ? &in[i] : nullptr;
     };
-    ops::convolve_integers(s, outputs, in[0], in[1], given(2), given(3), out[0].as<int32_t>(),
-                           exec);
+    auto* y = out[0].as<int32_t>();
+    if (packed != nullptr) return packed->run(in[0], given(2), y, exec);
+    if (!tiled) {
+      return ops::convolve_integers(s, outputs, in[0], in[1], given(2), given(3), y, exec);
+    }
+    ops::IntegerConvolution(s, outputs, in[1], given(3)).run(in[0], given(2), y, exec);
   });
+  if (packed != nullptr) kernel.unread = 1U << 1U | 1U << 3U;
+  return kernel;
 }
 
 // Col2im(columns, image dims, block dims).

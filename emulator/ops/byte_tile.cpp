@@ -53,6 +53,7 @@ void run_byte_row(const ByteKernels& kernels, int blocks, ByteTile tile, int64_t
     table[static_cast<size_t>(pixels)](tile);
     tile.x += pixels * tile.x_step;
     tile.finish.y += pixels * tile.finish.y_pixel;
+    if (tile.finish.sums != nullptr) tile.finish.sums += pixels * tile.finish.sums_pixel;
     if (tile.finish.add != nullptr) tile.finish.add += pixels * tile.finish.add_pixel;
     count -= pixels;
   }

@@ -30,6 +30,8 @@ struct ByteFinish {
   int64_t add_pixel, add_block;
   float add_zero, add_scale;
   float sum_low, sum_high, sum_scale;  // only with an addend
+  int32_t* sums;  // not null: the sums go there, 16 outputs behind each other, and nothing else
+  int64_t sums_pixel;  // in elements
 };
 
 struct ByteTile {

@@ -2,6 +2,7 @@
 #include "ops/quantize.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "ops/byte_tile.hpp"
 #include "ops/element.hpp"
@@ -63,6 +64,21 @@ float zero_at(const std::vector<float>& zeros, int64_t i) {
   return zeros[zeros.size() == 1 ? 0 : static_cast<size_t>(i)];
 }
 
+// Lanes of their own, so that the compiler uses vectors.
+std::pair<float, float> range_with_zero(const float* x, int64_t count) {
+  constexpr int64_t kWide = 16;
+  float low[kWide] = {};
+  float high[kWide] = {};
+  for (int64_t i = 0; i < count; i += kWide) {
+    const int64_t lanes = std::min(kWide, count - i);
+    for (int64_t k = 0; k < (lanes == kWide ? kWide : lanes); ++k) {
+      low[k] = x[i + k] < low[k] ? x[i + k] : low[k];
+      high[k] = x[i + k] > high[k] ? x[i + k] : high[k];
+    }
+  }
+  return {*std::min_element(low, low + kWide), *std::max_element(high, high + kWide)};
+}
+
 }  // namespace
 
 void quantize(const TensorView& x, const TensorView& scale, const TensorView* zero,
@@ -103,50 +119,11 @@ void dequantize(const TensorView& x, const TensorView& scale, const TensorView* 
 
 void quantize_dynamically(const TensorView& x, const TensorView& y, const TensorView& scale,
                           const TensorView& zero, const Exec& exec) {
-  const auto* from = x.as<const float>();
-  float low = 0.0F;
-  float high = 0.0F;
-  for (int64_t i = 0; i < x.elements(); ++i) {
-    low = std::min(low, from[i]);
-    high = std::max(high, from[i]);
-  }
+  const auto [low, high] = range_with_zero(x.as<const float>(), x.elements());
   const float step = high > low ? (high - low) / 255.0F : 1.0F;
   *scale.as<float>() = step;
   *zero.as<uint8_t>() = static_cast<uint8_t>(std::clamp(std::nearbyint(-low / step), 0.0F, 255.0F));
   quantize(x, scale, &zero, {1, 1, std::max<int64_t>(x.elements(), 1), false}, {}, y, exec);
-}
-
-void multiply_integers(const IntegerMatmul& s, const TensorView& a, const TensorView* a_zero,
-                       const TensorView& b, const TensorView* b_zero, int32_t* y,
-                       const Exec& exec) {
-  const auto widened = [&](const TensorView& x) {
-    std::vector<int32_t> out(static_cast<size_t>(x.elements()));
-    cast(x, {out.data(), ACL_INT32, x.shape}, exec);
-    return out;
-  };
-  const auto left = widened(a);
-  const auto right = widened(b);
-  const auto a_shift = a_zero == nullptr ? std::vector<int32_t>{0} : widened(*a_zero);
-  const auto b_shift = b_zero == nullptr ? std::vector<int32_t>{0} : widened(*b_zero);
-  const auto batches = static_cast<int64_t>(s.a_start.size());
-  parallel_for(exec, batches * s.rows, [&](int64_t i) {
-    const auto batch = static_cast<size_t>(i / s.rows);
-    const int64_t row = i % s.rows;
-    const int32_t* pa = left.data() + s.a_start[batch] + row * s.depth;
-    const int32_t shift = a_shift[a_shift.size() == 1 ? 0 : static_cast<size_t>(row)];
-    int32_t* to = y + i * s.columns;
-    std::fill_n(to, s.columns, 0);
-    for (int64_t k = 0; k < s.depth; ++k) {
-      const int32_t v = pa[k] - shift;
-      const int32_t* pb = right.data() + s.b_start[batch] + k * s.columns;
-      if (b_shift.size() == 1) {
-        for (int64_t c = 0; c < s.columns; ++c) to[c] += v * (pb[c] - b_shift[0]);
-      } else {
-        for (int64_t c = 0; c < s.columns; ++c)
-          to[c] += v * (pb[c] - b_shift[static_cast<size_t>(c)]);
-      }
-    }
-  });
 }
 
 }  // namespace ascendrt::ops

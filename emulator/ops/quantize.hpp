@@ -1,9 +1,8 @@
-// Conversions between real numbers and integers (or small floats) with scale and zero point, and
-// integer matrix products. Owns: rounding (half to even) and saturation. Must never: wrap.
+// Conversions between real numbers and integers (or small floats) with scale and zero point. Owns:
+// rounding (half to even) and saturation. Must never: wrap.
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 #include "ops/elementwise.hpp"
 #include "ops/parallel.hpp"
@@ -34,14 +33,5 @@ void dequantize(const TensorView& x, const TensorView& scale, const TensorView* 
 // To uint8 with a scale and zero point that cover x and 0.
 void quantize_dynamically(const TensorView& x, const TensorView& y, const TensorView& scale,
                           const TensorView& zero, const Exec& exec);
-
-// Exact sums of products of 8 bit integers less their zero points. Batches are paired by offsets.
-struct IntegerMatmul {
-  int64_t rows, depth, columns;
-  std::vector<int64_t> a_start, b_start;  // first element of each batch
-};
-// a_zero: 1 value or one per row; b_zero: 1 value or one per column; both may be null.
-void multiply_integers(const IntegerMatmul& shape, const TensorView& a, const TensorView* a_zero,
-                       const TensorView& b, const TensorView* b_zero, int32_t* y, const Exec& exec);
 
 }  // namespace ascendrt::ops

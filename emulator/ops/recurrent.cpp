@@ -5,6 +5,7 @@
 #include <cmath>
 #include <optional>
 
+#include "ops/integer.hpp"
 #include "ops/matmul.hpp"
 #include "ops/quantize.hpp"
 
@@ -55,8 +56,8 @@ class Weights {
       return all.shape.rank() > 1 && all.shape[1] == width;
     };
     const bool by_column = many(bytes.scales);
-    values_ = part(bytes.values, {depth, width});
-    zeros_ = part(bytes.zeros, {many(bytes.zeros) ? width : 1});
+    const TensorView zeros = part(bytes.zeros, {many(bytes.zeros) ? width : 1});
+    bytes_.emplace(bytes.values, number * depth * width, depth, width, &zeros);
     const auto* scales = part(bytes.scales, {by_column ? width : 1}).as<const float>();
     for (int64_t i = 0; i < width; ++i) scales_.push_back(scales[by_column ? i : 0]);
   }
@@ -72,8 +73,7 @@ class Weights {
     const TensorView a_zero{&zero, ACL_UINT8, {}};
     quantize_dynamically({const_cast<float*>(x), ACL_FLOAT, a.shape}, a, {&scale, ACL_FLOAT, {}},
                          a_zero, exec);
-    multiply_integers({rows, depth_, width_, {0}, {0}}, a, &a_zero, values_, &zeros_, sums.data(),
-                      exec);
+    bytes_->multiply(a, 0, rows, &a_zero, sums.data(), exec);
     for (int64_t i = 0; i < rows * width_; ++i) {
       const auto column = static_cast<size_t>(i % width_);
       y[i] = static_cast<float>(sums[static_cast<size_t>(i)]) * (scale * scales_[column]) +
@@ -84,7 +84,7 @@ class Weights {
  private:
   int64_t depth_, width_;
   std::optional<PackedMatrix> real_;
-  TensorView values_{}, zeros_{};
+  std::optional<IntegerMatrix> bytes_;
   std::vector<float> scales_;
 };
 

@@ -215,6 +215,35 @@ def _matmul_to_float(n: _Node) -> Pair:
     return n.finish("MatMulIntegerToFloat")
 
 
+def _matmul_integer(n: _Node) -> Pair:
+    rows, depth, columns = (int(v) for v in n.rng.integers(1, 70, 3))
+    n.dtype = np.uint8
+    a, b = n.one_of(((rows, depth), (depth, columns)), ((2, 3, rows, depth), (3, depth, columns)))
+    n.feed(n.bytes(*a))
+    other = n.one_of(np.uint8, np.int8)
+    (n.feed if n.rng.random() < 0.4 else n.const)(n.bytes(*b, dtype=other))
+    n.feed(n.bytes())
+    if n.rng.random() < 0.7:
+        many = (columns,) if len(b) == 2 and n.rng.random() < 0.5 else ()
+        n.const(n.bytes(*many, dtype=other) if many else n.bytes(1, dtype=other)[0])
+    return n.finish("MatMulInteger", standard=True)
+
+
+def _conv_integer(n: _Node) -> Pair:
+    groups = n.one_of(1, 1, 2, 3)
+    into, out = (int(v) for v in n.rng.integers(1, 20, 2))
+    n.dtype = np.uint8
+    n.feed(n.bytes(2, groups * into, 11, 13))
+    other = n.one_of(np.uint8, np.int8)
+    kernel = n.one_of((1, 1), (3, 3), (2, 3))
+    n.const(n.bytes(groups * out, into, *kernel, dtype=other))
+    n.feed(n.bytes())
+    n.const(n.bytes(1, dtype=other)[0])
+    strides, dilations = [n.one_of(1, 2), 1], [1, n.one_of(1, 2)]
+    return n.finish("ConvInteger", standard=True, group=groups, strides=strides,
+                    pads=n.one_of([0, 0, 0, 0], [1, 2, 0, 1]), dilations=dilations)  # fmt: skip
+
+
 NODES: dict[str, Callable[[_Node], Pair]] = {
     "add": _binary("QLinearAdd"),
     "mul": _binary("QLinearMul"),
@@ -229,6 +258,8 @@ NODES: dict[str, Callable[[_Node], Pair]] = {
     "matmul": _matmul,
     "dynamic-matmul": _dynamic_matmul,
     "matmul-to-float": _matmul_to_float,
+    "matmul-integer": _matmul_integer,
+    "conv-integer": _conv_integer,
 }
 SEEDS = 8
 
