@@ -117,11 +117,7 @@ class Head {
     products.y_step = total_;
     products.rows = count;
     products.run({});
-    if (p_.divides) {
-      kernels_.combine(Pair::kDiv, scores_.data(), 1, &p_.scale, 0, scores_.data(), size);
-    } else {
-      kernels_.map(Map::kMuls, p_.scale, scores_.data(), scores_.data(), size);
-    }
+    scale(size);
     keep(Scores::kProducts, first, count);
     if (p_.cap > 0) {
       for (int64_t i = 0; i < size; ++i) {
@@ -143,6 +139,17 @@ class Head {
     sums.run({});
   }
 
+  // A division by a power of two is a multiplication, and cheaper as such.
+  void scale(int64_t size) {
+    int exponent = 0;
+    const bool is_power = std::frexp(p_.scale, &exponent) == 0.5F && std::abs(exponent) < 100;
+    if (p_.divides && !is_power) {
+      return kernels_.combine(Pair::kDiv, scores_.data(), 1, &p_.scale, 0, scores_.data(), size);
+    }
+    const float factor = p_.divides ? 1.0F / p_.scale : p_.scale;
+    kernels_.map(Map::kMuls, factor, scores_.data(), scores_.data(), size);
+  }
+
   void keep(Scores what, int64_t first, int64_t count) const {
     if (t_.scores == nullptr || p_.scores != what) return;
     std::copy_n(scores_.data(), count * total_,
@@ -152,8 +159,13 @@ class Head {
   void add_masks(int64_t first, int64_t count) {
     const bool rules = t_.lengths != nullptr || p_.causal || p_.left >= 0 || p_.right >= 0;
     for (int64_t r = 0; r < count; ++r) {
-      float* bias = bias_.data() + r * total_;
+      float* score = scores_.data() + r * total_;
       const float* row = rules ? nullptr : mask_.row(batch_, head_, first + r, total_);
+      if (row != nullptr && p_.plain) {
+        kernels_.combine(Pair::kAdd, score, 1, row, 1, score, total_);
+        continue;
+      }
+      float* bias = bias_.data() + r * total_;
       if (row != nullptr) {
         std::copy_n(row, total_, bias);
       } else {
@@ -161,9 +173,8 @@ class Head {
           bias[i] = allowed(first + r, i) ? mask_.at(batch_, head_, first + r, i) : kMasked;
         }
       }
+      kernels_.combine(Pair::kAdd, score, 1, bias, 1, score, total_);
     }
-    kernels_.combine(Pair::kAdd, scores_.data(), 1, bias_.data(), 1, scores_.data(),
-                     count * total_);
   }
 
   bool allowed(int64_t query, int64_t key) const {

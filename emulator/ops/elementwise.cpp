@@ -177,6 +177,14 @@ bool find_pair(Binary op, Pair& pair) {
 void run_pair(Pair op, const TensorView& a, const TensorView& b, const TensorView& y,
               const Exec& exec) {
   const VectorKernels& kernels = vector_kernels();
+  constexpr int64_t kFew = 4096;  // a tile in the cache: planning would cost more than the work
+  const int64_t count = y.elements();
+  const bool one_a = a.elements() == 1;
+  const bool one_b = b.elements() == 1;
+  if (count <= kFew && (one_a || a.shape == y.shape) && (one_b || b.shape == y.shape)) {
+    return kernels.combine(op, a.as<const float>(), one_a ? 0 : 1, b.as<const float>(),
+                           one_b ? 0 : 1, y.as<float>(), count);
+  }
   const auto plan = plan_broadcast<2>(y.shape, {&a.shape, &b.shape});
   walk_broadcast(plan, exec, [&](int64_t out, const auto& offsets, const auto& steps, int64_t n) {
     kernels.combine(op, a.as<const float>() + offsets[0], steps[0],

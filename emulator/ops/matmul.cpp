@@ -41,7 +41,11 @@ void pack_matrix(const VectorKernels& kernels, PackedShape shape, const MatrixSo
     } else {
       for (int64_t k = 0; k < shape.depth; ++k) {
         const float* row = source + k * from.row_step;
-        for (int64_t n = 0; n < used; ++n) to[k * width + n] = row[n * from.column_step];
+        if (from.column_step == 1) {
+          std::copy_n(row, used, to + k * width);
+        } else {
+          for (int64_t n = 0; n < used; ++n) to[k * width + n] = row[n * from.column_step];
+        }
         std::fill(to + k * width + used, to + (k + 1) * width, 0.0F);
       }
     }
@@ -85,27 +89,36 @@ void Product::run_tile(int64_t tile, int64_t next, int64_t first_row, int64_t co
   args.depth = shape.depth;
   args.weights = packed + column * shape.depth;
   const float* ahead = packed + next * most * shape.depth;
+  args.x = a + first_row * a_step;
+  float* const result = y + first_row * y_step + column;
+  args.target = result;
+  args.target_step = y_step;
   if (used == width && finish == nullptr) {
-    args.x = a + first_row * a_step;
-    args.y = y + first_row * y_step + column;
+    args.y = result;
     args.y_step = y_step;
-    return matrix_rows(kernels, blocks, args, count, ahead);
+    matrix_rows(kernels, blocks, args, count, ahead,
+                [&](int64_t row, int64_t n) { return result + (row + n) * y_step; });
+    return;
   }
-  // Computed beside the result and copied.
+  // Computed beside the result, in the first level cache, and copied.
   std::array<float, kTileFloats> side;  // NOLINT: filled by the kernel
   args.y = side.data();
   args.y_step = width;
-  for (int64_t row = first_row; row < first_row + count; row += kTileRows) {
-    const int64_t part = std::min(kTileRows, first_row + count - row);
-    args.x = a + row * a_step;
-    matrix_rows(kernels, blocks, args, part, row == first_row ? ahead : nullptr);
-    for (int64_t r = 1; r < part && used != width; ++r) {
-      std::copy_n(side.data() + r * width, used, side.data() + r * used);
-    }
-    if (finish != nullptr) (*finish)({side.data(), row, part, column, used});
-    for (int64_t r = 0; r < part; ++r) {
-      std::copy_n(side.data() + r * used, used, y + (row + r) * y_step + column);
-    }
+  matrix_rows(kernels, blocks, args, count, ahead, [&](int64_t row, int64_t n) {
+    store({side.data(), first_row + row, n, column, used}, width);
+    return side.data();
+  });
+}
+
+// Finishes a tile whose rows are `width` apart and copies it into the result.
+void Product::store(const ResultTile& tile, int64_t width) const {
+  for (int64_t r = 1; r < tile.rows && tile.columns != width; ++r) {
+    std::copy_n(tile.tile + r * width, tile.columns, tile.tile + r * tile.columns);
+  }
+  if (finish != nullptr) (*finish)(tile);
+  float* to = y + tile.first_row * y_step + tile.first_column;
+  for (int64_t r = 0; r < tile.rows; ++r) {
+    std::copy_n(tile.tile + r * tile.columns, tile.columns, to + r * y_step);
   }
 }
 

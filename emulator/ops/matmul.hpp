@@ -63,6 +63,7 @@ struct Product {
 
  private:
   void run_tile(int64_t tile, int64_t next, int64_t first_row, int64_t count) const;
+  void store(const ResultTile& tile, int64_t width) const;
 };
 
 // A right-hand side that owns its packed form. Immutable.

@@ -24,6 +24,9 @@ struct MatrixArgs {
   const float* bias;  // null: none
   float* y;
   int64_t y_step;
+  // Where the rows end up, asked for in advance: y itself, or where the caller moves them.
+  const float* target;
+  int64_t target_step;
   // Weights of a later call, fetched into the cache meanwhile: ahead_step bytes for every step of
   // the depth. The addresses need not exist.
   const char* ahead;
@@ -76,8 +79,26 @@ struct VectorKernels {
 const VectorKernels& vector_kernels(Isa isa);  // isa must be available
 const VectorKernels& vector_kernels();         // the best this CPU has
 
-// `rows` rows of one column tile, split evenly. ahead: the tile that comes next, or null.
+// `rows` rows of one column tile, split evenly. ahead: the tile that comes next, or null. Behind
+// each call, done(first row, rows) tells where the next one stores.
+template <class Done>
 void matrix_rows(const VectorKernels& kernels, int blocks, MatrixArgs args, int64_t rows,
-                 const float* ahead);
+                 const float* ahead, const Done& done) {
+  constexpr int64_t kBlockBytes = kLanes * static_cast<int64_t>(sizeof(float));
+  const auto& table = kernels.matrix[static_cast<size_t>(blocks - 1)];
+  // Even pieces: 128 rows become 13, 13, .., 12 instead of 14, 14, .., 2.
+  int64_t calls = (rows + kernels.max_rows - 1) / kernels.max_rows;
+  args.ahead = reinterpret_cast<const char*>(ahead == nullptr ? args.weights : ahead);
+  args.ahead_step = ahead == nullptr ? 0 : (blocks * kBlockBytes + calls - 1) / calls;
+  for (int64_t row = 0; calls > 0; --calls) {
+    const int64_t count = (rows - row + calls - 1) / calls;
+    table[static_cast<size_t>(count)](args);
+    args.y = done(row, count);
+    args.x += count * args.x_step;
+    args.target += count * args.target_step;
+    args.ahead += args.depth * args.ahead_step;
+    row += count;
+  }
+}
 
 }  // namespace ascendrt::ops
