@@ -123,6 +123,8 @@
 #define acldumpRegCallback art_acldumpRegCallback
 #define acldumpSaveExceptionInfo art_acldumpSaveExceptionInfo
 #define acldumpUnregCallback art_acldumpUnregCallback
+#define acldvppFree art_acldvppFree
+#define acldvppMalloc art_acldvppMalloc
 #define aclmdlAddDatasetBuffer art_aclmdlAddDatasetBuffer
 #define aclmdlBundleCreateQueryInfo art_aclmdlBundleCreateQueryInfo
 #define aclmdlBundleDestroyQueryInfo art_aclmdlBundleDestroyQueryInfo
@@ -861,6 +863,7 @@
 #include "acl/acl_base_rt.h"
 #include "acl/ops/acl_cblas.h"
 #include "acl/acl_dump.h"
+#include "acl/ops/acl_dvpp.h"
 #include "acl/acl_mdl.h"
 #include "aclnn/acl_meta.h"
 #include "acl/acl_op.h"

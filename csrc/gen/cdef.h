@@ -2180,6 +2180,8 @@ const char *acldumpGetPath(acldumpType dumpType);
 aclError acldumpRegCallback(int32_t (*const messageCallback)(const acldumpChunk *, int32_t), int32_t flag);
 aclError acldumpSaveExceptionInfo(const char *fileName, const char *userTag, const acldumpTensorInfo *tensors, size_t tensorCount);
 void acldumpUnregCallback(void);
+aclError acldvppFree(void *devPtr);
+aclError acldvppMalloc(void **devPtr, size_t size);
 aclError aclmdlAddDatasetBuffer(aclmdlDataset *dataset, aclDataBuffer *dataBuffer);
 aclmdlBundleQueryInfo *aclmdlBundleCreateQueryInfo(void);
 aclError aclmdlBundleDestroyQueryInfo(aclmdlBundleQueryInfo *queryInfo);

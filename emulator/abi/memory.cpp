@@ -57,14 +57,16 @@ void allocate(void** out, size_t size, aclrtMemMallocPolicy policy, Padding padd
   return call<ApiId::aclrtMalloc>([&] { allocate(out, size, policy, Padding::kChip); });
 }
 
+void release(void* address) {
+  check_not_null(address, "devPtr");
+  if (core::time_is_modelled()) {
+    charge_bytes(&gen::TimingRow::host_free_us_per_mb, memory::find_device(address).size_bytes);
+  }
+  memory::free_device(address);
+}
+
 [[gnu::noinline]] aclError free_in_full(void* address) {
-  return call<ApiId::aclrtFree>([&] {
-    check_not_null(address, "devPtr");
-    if (core::time_is_modelled()) {
-      charge_bytes(&gen::TimingRow::host_free_us_per_mb, memory::find_device(address).size_bytes);
-    }
-    memory::free_device(address);
-  });
+  return call<ApiId::aclrtFree>([&] { release(address); });
 }
 
 [[gnu::noinline]] aclError free_shared(memory::Cache& lane, void* address) {
@@ -196,6 +198,16 @@ aclError art_emu_aclrtMalloc(void** devPtr, size_t size, aclrtMemMallocPolicy po
     }
   }
   return malloc_in_full(devPtr, size, policy);
+}
+
+// The picture units read device memory like everybody on the chips of the tables.
+aclError art_emu_acldvppMalloc(void** devPtr, size_t size) {
+  return call<ApiId::acldvppMalloc>(
+      [&] { allocate(devPtr, size, ACL_MEM_MALLOC_HUGE_FIRST, Padding::kChip); });
+}
+
+aclError art_emu_acldvppFree(void* devPtr) {
+  return call<ApiId::acldvppFree>([&] { release(devPtr); });
 }
 
 aclError art_emu_aclrtMallocAlign32(void** devPtr, size_t size, aclrtMemMallocPolicy policy) {

@@ -128,6 +128,8 @@ ART_ENTRY const char *art_emu_acldumpGetPath(acldumpType dumpType);
 ART_ENTRY aclError art_emu_acldumpRegCallback(int32_t (*const messageCallback)(const acldumpChunk *, int32_t), int32_t flag);
 ART_ENTRY aclError art_emu_acldumpSaveExceptionInfo(const char *fileName, const char *userTag, const acldumpTensorInfo *tensors, size_t tensorCount);
 ART_ENTRY void art_emu_acldumpUnregCallback(void);
+ART_ENTRY aclError art_emu_acldvppFree(void *devPtr);
+ART_ENTRY aclError art_emu_acldvppMalloc(void **devPtr, size_t size);
 ART_ENTRY aclError art_emu_aclmdlAddDatasetBuffer(aclmdlDataset *dataset, aclDataBuffer *dataBuffer);
 ART_ENTRY aclmdlBundleQueryInfo *art_emu_aclmdlBundleCreateQueryInfo(void);
 ART_ENTRY aclError art_emu_aclmdlBundleDestroyQueryInfo(aclmdlBundleQueryInfo *queryInfo);

@@ -176,7 +176,7 @@ def test_slots_are_listed_by_name(libraries: list[str], root: Path) -> None:
         """
         names = [ffi.string(lib.art_bind_slot_name(i)).decode()
                  for i in range(lib.art_bind_slot_count())]
-        assert names == sorted(names) and len(names) == 851
+        assert names == sorted(names) and len(names) == 853
         assert lib.art_bind_slot_name(-1) == ffi.NULL
         assert lib.art_bind_slot_name(len(names)) == ffi.NULL
         assert all(hasattr(lib, name) for name in names)

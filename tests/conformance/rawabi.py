@@ -89,6 +89,7 @@ _MAKERS = {
     "aclrtMallocAlign32": "aclrtFree",
     "aclrtMallocCached": "aclrtFree",
     "aclrtMallocWithCfg": "aclrtFree",
+    "acldvppMalloc": "acldvppFree",
     "aclrtMallocHost": "aclrtFreeHost",
     "aclrtCreateContext": "aclrtDestroyContext",
     "aclrtCreateEvent": "aclrtDestroyEvent",

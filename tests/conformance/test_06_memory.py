@@ -106,6 +106,15 @@ def test_malloc_align32(device: int, size: int) -> None:
     ok(acl.aclrtFree(pointer))
 
 
+def test_memory_of_the_picture_units_is_device_memory(device: int) -> None:
+    pointer = made("acldvppMalloc", 100)
+    check_usable(pointer, 100)
+    ok(acl.acldvppFree(pointer))
+    assert acl.acldvppFree(pointer) != 0
+    assert acl.acldvppFree(NULL) == acl.acldvppMalloc(NULL, 1) == 100000
+    assert acl.acldvppMalloc(ffi.new("void **"), 0) == 100000
+
+
 @rule("S6.7")
 def test_malloc_cached(device: int) -> None:
     for policy in (acl.ACL_MEM_MALLOC_HUGE_FIRST, acl.ACL_MEM_MALLOC_NORMAL_ONLY_P2P):

@@ -6,6 +6,7 @@ set(ART_FACADES
   acl_op_executor
   acl_op_compiler
   acl_cblas
+  acl_dvpp
   acl_tdt_channel
   acl_tdt_queue
   runtime
