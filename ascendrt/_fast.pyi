@@ -5,6 +5,7 @@ from typing import Any
 class Block:
     size_bytes: int
     _address: int
+    _context: int
     _closed: bool
     def __init__(self, size_bytes: int) -> None: ...
     def close(self) -> None: ...

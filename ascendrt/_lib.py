@@ -129,9 +129,8 @@ _expected = threading.local()
 
 
 def _expect(code: int, api: str) -> None:
-    asked = (errors.code_of("ACL_ERROR_RT_CONTEXT_NULL"), "aclrtGetCurrentContext")  # is there one?
-    begins = {f"[{c} {errors.describe(c)[0]}] {a}: " for c, a in ((code, api), asked)}
-    _expected.prefixes = tuple({*getattr(_expected, "prefixes", ()), *begins})
+    begin = f"[{code} {errors.describe(code)[0]}] {api}: "
+    _expected.prefixes = tuple({*getattr(_expected, "prefixes", ()), begin})
 
 
 def _recent_text() -> str:

@@ -15,7 +15,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ascendrt import _lib
 from ascendrt.closing import Closing
@@ -26,7 +26,10 @@ if TYPE_CHECKING:
 
 _INVALID_HANDLE = code_of("ACL_ERROR_RT_INVALID_HANDLE")
 _NO_CONTEXT = code_of("ACL_ERROR_RT_CONTEXT_NULL")
-_OTHER_CONTEXT = code_of("ACL_ERROR_RT_STREAM_CONTEXT")
+# What a release answers that is to be done in a context of its own.
+_IN_ANOTHER = frozenset(
+    code_of(f"ACL_ERROR_RT_{name}_CONTEXT") for name in ("STREAM", "MODEL", "LABEL")
+) | {_NO_CONTEXT}
 
 
 class Owned(Closing):
@@ -77,11 +80,13 @@ class Owned(Closing):
     def __del__(self) -> None:
         if self._closed or _forked or sys.is_finalizing():
             return
-        warnings.warn(f"{self!r} was never closed", ResourceWarning, source=self, stacklevel=2)
-        try:
-            self.close()
-        except AscendrtError as error:
-            warnings.warn(f"closing {self!r}: {error}", RuntimeWarning, stacklevel=2)
+        try:  # a warning may be an error, and the resource is given back all the same
+            warnings.warn(f"{self!r} was never closed", ResourceWarning, source=self, stacklevel=2)
+        finally:
+            try:
+                self.close()
+            except AscendrtError as error:
+                warnings.warn(f"closing {self!r}: {error}", RuntimeWarning, stacklevel=2)
 
 
 class InContext(Owned):
@@ -91,8 +96,21 @@ class InContext(Owned):
 
     _context = 0
 
+    def asked(self, api: str, function: Callable[..., int], *arguments: int, **ids: object) -> int:
+        """Return the answer of a call that gives a value, or a code as a negative number.
+
+        Raises: AclError; a thread without context gets that of the object, as in `failed`.
+        """
+        answer = function(*arguments)
+        if answer == -_NO_CONTEXT and not _lib.fast.set_context(self._context):
+            _lib.forget_failure()
+            answer = function(*arguments)
+        if answer < 0:
+            raise _lib.failure(-answer, api, **ids)
+        return answer
+
     def failed(
-        self, code: int, api: str, function: Callable[..., int], *arguments: int, **ids: object
+        self, code: int, api: str, function: Callable[..., int], *arguments: Any, **ids: object
     ) -> None:
         """See to a call that answered `code`, not 0; in a thread without context it is repeated.
 
@@ -110,7 +128,7 @@ def settle(code: int, api: str, context: int, free: Callable[[], int], **ids: ob
 
     Raises: AclError when the runtime refuses for a reason of its own.
     """
-    if code in (_NO_CONTEXT, _OTHER_CONTEXT) and context:
+    if code in _IN_ANOTHER and context:
         code = _again_in(context, free)
     if code == _INVALID_HANDLE or (code and _forked):
         _lib.forget_failure(code, api)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import struct
+import sys
 import threading
 import weakref
 from collections.abc import Generator, Sequence
@@ -22,6 +23,7 @@ from ascendrt import _lib, dtypes
 from ascendrt._lib import fast
 from ascendrt._owned import Owned
 from ascendrt.clocks import clock
+from ascendrt.closing import Unique, close_all
 from ascendrt.dataset import Dataset
 from ascendrt.errors import AclError
 from ascendrt.memory import Memory, PinnedMemory
@@ -66,6 +68,7 @@ class Slot(Owned):
         self._pinned: tuple[list[PinnedMemory], list[PinnedMemory]] | None = None
         self.run: weakref.ref[Run] | None = None  # whose result is still in the slot
         self.queued = False
+        self.user = 0  # the thread of the call or run that has the slot
         self._follows = False  # a client's stream
         try:
             self.feed = self._own(Dataset(model.all_inputs, bounded=bounded))
@@ -77,6 +80,7 @@ class Slot(Owned):
         except BaseException:
             self.close()
             raise
+        self.takes_turn = False  # its last execution waits for another run's
         self.gear: Gear | None = None  # that the dataset is set to
         self.sets = (_lib.address(self.feed.handle), _lib.address(self.fetch.handle))
         self._stream_address = self.stream.address
@@ -89,9 +93,9 @@ class Slot(Owned):
         return owned
 
     def _release(self) -> None:
+        # The stream first: its copies use the rest.
+        close_all(reversed(self._owned))
         self._forms.clear()
-        for owned in reversed(self._owned):
-            owned.close()
 
     def is_over(self) -> bool:
         """True when the last run of the slot is done with its memory."""
@@ -155,6 +159,9 @@ class Slot(Owned):
 
     def _wait_at_once(self) -> None:
         """Wait with nothing between: a thread that comes at once runs the work itself."""
+        if self.takes_turn:  # another's work, which may wait for anything
+            self.stream.synchronize()
+            return
         wait, address = fast.synchronize_stream, self._stream_address
         if code := wait(address):
             ids = {"model_id": self._model.model_id}
@@ -187,14 +194,16 @@ class Slot(Owned):
         return _Form(inputs, outputs, ins, outs)
 
     def _pin(self, memories: list[Memory]) -> list[PinnedMemory]:
-        return [self._own(PinnedMemory(memory.size_bytes)) for memory in memories]
+        pinned = [PinnedMemory(memory.size_bytes) for memory in memories]
+        self._owned[:0] = pinned
+        return pinned
 
     def results(self, plan: Plan) -> list[Array]:
         """Return copies of what the run left in pinned memory."""
         return [view.copy() for view in self._forms[plan.gear].outputs]
 
 
-class Run:
+class Run(Unique):
     """A run under way: `result()` waits for it, `await` does in an event loop."""
 
     def __init__(self, model: Model, slot: Slot, plan: Plan) -> None:
@@ -241,5 +250,5 @@ class Run:
             self._model.give(self._slot)
 
     def __del__(self) -> None:
-        if not self._taken:
+        if not self._taken and not sys.is_finalizing():
             self._model.give(self._slot)  # is used again once it is over

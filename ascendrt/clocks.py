@@ -28,6 +28,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
 
 from ascendrt import _backend
+from ascendrt.closing import Unique
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -202,7 +203,7 @@ _PENDING, _RUNNING, _DONE, _FAILED, _CANCELLED = range(5)
 _futures = threading.Lock()
 
 
-class Future(Generic[T]):
+class Future(Unique, Generic[T]):
     """A result that comes later: wait for it, await it, or cancel it while it is not begun."""
 
     __slots__ = ("__weakref__", "_callbacks", "_clock", "_state", "_value", "finished_ns")

@@ -14,6 +14,7 @@ from ascendrt import _lib, dtypes
 from ascendrt._gen.enums import aclFormat
 from ascendrt._lib import call, lib
 from ascendrt._owned import Owned
+from ascendrt.closing import close_all
 from ascendrt.memory import Memory
 from ascendrt.tensors import TensorSpec
 
@@ -136,6 +137,4 @@ class Dataset(Owned):
         _lib.check_quiet(lib.aclmdlDestroyDataset(self.handle), "aclmdlDestroyDataset")
         for buffer in self._buffers:
             _lib.check_quiet(lib.aclDestroyDataBuffer(buffer), "aclDestroyDataBuffer")
-        for memory in self._memories:
-            if memory is not None:
-                memory.close()
+        close_all(memory for memory in self._memories if memory is not None)

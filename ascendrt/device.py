@@ -10,12 +10,16 @@ import atexit
 import os
 import threading
 import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
-from ascendrt import _lib
+from ascendrt import _lib, _numbers, _waits
 from ascendrt._gen.enums import aclrtMemAttr
 from ascendrt._lib import call, check, fast, lib
-from ascendrt._owned import Owned, settle
+from ascendrt._owned import InContext, Owned, settle
+from ascendrt.closing import close_all
+from ascendrt.errors import AclError
 
 _REPEATED_INIT = 100002
 _MEMORY_KINDS = (int(aclrtMemAttr.ACL_HBM_MEM), int(aclrtMemAttr.ACL_DDR_MEM))
@@ -89,7 +93,7 @@ def soc_name() -> str:
     return _lib.text(lib.aclrtGetSocName())
 
 
-class Device(Owned):
+class Device(InContext):
     """A device made current on the calling thread; closing drops that reference.
 
     Raises: AclError 107001 for an id outside [0, device_count()).
@@ -97,6 +101,7 @@ class Device(Owned):
     """
 
     def __init__(self, index: int = 0) -> None:
+        index = _numbers.int32(index, "device")
         init()
         code = lib.aclrtSetDevice(index)
         if code:
@@ -104,7 +109,9 @@ class Device(Owned):
         self.index = index
         self._round = _round
         self._closed = False
-        self._context = fast.get_context()
+        self._scope = Scope()
+        self._scope.ids["device"] = index
+        self._context = self._scope.context
 
     def __repr__(self) -> str:
         return f"Device({self.index})"
@@ -128,19 +135,22 @@ class Device(Owned):
         Raises: AclError of a task that failed.
         """
         self._require_open()
-        call("aclrtSynchronizeDevice", ids={"device": self.index})
+        code, api = _waits.wait("aclrtSynchronizeDevice")
+        if code:
+            self.failed(code, api, lib.aclrtSynchronizeDevice, device=self.index)
 
     def memory(self) -> MemoryInfo:
-        """Return free and total device memory; needs this device to be current.
+        """Return free and total memory of this device, whichever is current.
 
         Units: bytes. Chips without HBM answer for DDR.
         """
         self._require_open()
         free, total = _lib.new("size_t *"), _lib.new("size_t *")
-        for kind in _MEMORY_KINDS:
-            call("aclrtGetMemInfo", kind, free, total, ids={"device": self.index})
-            if total[0]:
-                break
+        with self._scope:
+            for kind in _MEMORY_KINDS:
+                call("aclrtGetMemInfo", kind, free, total, ids={"device": self.index})
+                if total[0]:
+                    break
         return MemoryInfo(int(free[0]), int(total[0]))
 
 
@@ -153,13 +163,14 @@ class Context(Owned):
     """
 
     def __init__(self, device: Device | int = 0) -> None:
+        index = device.index if isinstance(device, Device) else _numbers.int32(device, "device")
         init()
-        index = device if isinstance(device, int) else device.index
         handle = _lib.new("aclrtContext *")
         call("aclrtCreateContext", handle, index, ids={"device": index})
         self.device_index = index
         self._handle = handle[0]
         self._owned: weakref.WeakSet[Owned] = weakref.WeakSet()
+        self._guard = threading.RLock()  # of them; a finalizer may come in between
         self._closed = False
         contexts[_lib.address(self._handle)] = weakref.ref(self)
 
@@ -168,11 +179,31 @@ class Context(Owned):
 
     def _release(self) -> None:
         contexts.pop(_lib.address(self._handle), None)
-        for owned in list(self._owned):
-            owned.close()
-        if code := lib.aclrtDestroyContext(self._handle):
-            again = lambda: int(lib.aclrtDestroyContext(self._handle))  # noqa: E731
-            settle(code, "aclrtDestroyContext", 0, again, device=self.device_index)
+        with self._guard:
+            owned = list(self._owned)
+        try:
+            close_all(owned)
+        finally:
+            self._finish()
+            if code := lib.aclrtDestroyContext(self._handle):
+                again = lambda: int(lib.aclrtDestroyContext(self._handle))  # noqa: E731
+                settle(code, "aclrtDestroyContext", 0, again, device=self.device_index)
+
+    def _finish(self) -> None:
+        """Wait for its streams, as destroying does, but so that Ctrl-C ends it."""
+        before = fast.get_context()
+        if not before or fast.set_context(_lib.address(self._handle)):
+            return  # the thread could not go back to having none, or this one is gone
+        try:
+            _waits.wait("aclrtSynchronizeDevice")
+        finally:
+            fast.set_context(before)
+
+    def own(self, owned: Owned) -> None:
+        """Close `owned` with this context; nothing happens to a closed one's."""
+        with self._guard:
+            if not self._closed:
+                self._owned.add(owned)
 
     def use(self) -> None:
         """Make this context current on the calling thread."""
@@ -189,6 +220,7 @@ class Scope:
 
     def __init__(self) -> None:
         self.context = fast.get_context()
+        self.ids: dict[str, object] = {}  # for whom it is
         self._before = threading.local()
 
     def __enter__(self) -> None:
@@ -196,7 +228,7 @@ class Scope:
         if before == self.context:
             before = 0
         elif self.context and (code := fast.set_context(self.context)):
-            raise _lib.failure(code, "aclrtSetCurrentContext")
+            raise _lib.failure(code, "aclrtSetCurrentContext", **self.ids)
         stack = getattr(self._before, "stack", None)
         if stack is None:
             stack = self._before.stack = []
@@ -205,6 +237,19 @@ class Scope:
     def __exit__(self, *_: object) -> None:
         if before := self._before.stack.pop():
             fast.set_context(before)
+
+    @contextmanager
+    def if_alive(self) -> Iterator[None]:
+        """Be in the context if it has not ended; then what it held is gone, or needs none."""
+        try:
+            self.__enter__()
+        except AclError:
+            yield
+            return
+        try:
+            yield
+        finally:
+            self.__exit__()
 
 
 # Open Context objects by the address of their handle; a plain dict, which costs nothing to ask.
@@ -215,8 +260,8 @@ def give_to_context(owned: Owned) -> None:
     """Let the current Context close `owned` with itself; nothing without a Context object."""
     reference = contexts.get(fast.get_context())
     context = reference() if reference else None
-    if context is not None and not context.closed:
-        context._owned.add(owned)
+    if context is not None:
+        context.own(owned)
 
 
 def _count_or_unknown() -> int | str:

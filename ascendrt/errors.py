@@ -6,6 +6,7 @@ errors are raised about libraries that could not be loaded.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 
@@ -59,7 +60,8 @@ class AclError(AscendrtError, RuntimeError):
         return "\n  ".join(parts)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (_rebuild, (type(self), self.code, self.api, self.text, self.ids, self.cause))
+        ids = {key: _plain(value) for key, value in self.ids.items()}
+        return (_rebuild, (type(self), self.code, self.api, self.text, ids, self.cause))
 
 
 class UsageError(AclError):
@@ -133,6 +135,9 @@ def family(code: int) -> type[AclError]:
     )
 
 
+_QUESTION = re.compile(r"\[\d+ \w+\] (aclGetRecentErrMsg|aclrtGetCurrentContext): ")
+
+
 def make(
     code: int, api: str, text: str = "", expected: Sequence[str] = (), **ids: object
 ) -> AclError:
@@ -150,15 +155,22 @@ def _of_the_call(code: int, api: str, text: str, expected: tuple[str, ...]) -> t
     """Return what belongs to the call that failed, and the first of the failures before it.
 
     The emulator answers with all failures that nobody has asked for yet, newest first; each begins
-    with "[code NAME] function: ". Asking without a context adds a failure of its own.
+    with "[code NAME] function: ". Asking without a context adds a failure of its own, and so does
+    asking whether there is one.
     """
     entries = re.split(r"\n(?=\[\d+ \w+\] \w+: )", text.strip())
-    entries = [entry for entry in entries if "] aclGetRecentErrMsg: " not in entry]
+    entries = [e for e in entries if not (asked := _QUESTION.match(e)) or asked[1] == api]
     for index, entry in enumerate(entries):
         if re.match(rf"\[{code} \w+\] {re.escape(api)}: ", entry):
             earlier = [each for each in entries[index + 1 :] if not each.startswith(expected)]
             return entry, earlier[-1] if earlier else ""
     return "\n".join(entries), ""
+
+
+def _plain(value: object) -> object:
+    """Return an id in a form that another process can take: a handle is its text there."""
+    plain = value is None or isinstance(value, (int, float, str, bytes, os.PathLike))
+    return value if plain else str(value)
 
 
 def _rebuild(

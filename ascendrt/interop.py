@@ -21,7 +21,12 @@ def view(value: HostArray, *, writable: bool = False) -> np.ndarray[Any, Any]:
     Raises: TypeError for what is no array on the host; ValueError when it is not contiguous or,
     with `writable`, read-only.
     """
-    array = value if isinstance(value, np.ndarray) else _as_array(value)
+    array = value if type(value) is np.ndarray else _as_array(value)
+    if array.dtype.hasobject:
+        raise TypeError(
+            f"an array of dtype {array.dtype} holds Python objects, which mean nothing elsewhere; "
+            "give an array of numbers"
+        )
     if not array.flags.c_contiguous:
         raise ValueError(
             f"the array of shape {array.shape} and strides {array.strides} is not contiguous; "
@@ -37,7 +42,28 @@ def address(array: np.ndarray[Any, Any]) -> int:
     return int(array.__array_interface__["data"][0])
 
 
+def array(value: Any) -> np.ndarray[Any, Any]:
+    """Return an input of a model as an array: also of a list, in any order, copied if it must be.
+
+    Raises: TypeError for a masked array and for what lies on a device.
+    """
+    if hasattr(value, "__dlpack__") or isinstance(value, np.ndarray):
+        return _as_array(value)
+    return np.asarray(value)
+
+
+def refuse_masked(value: object) -> None:
+    """Raise TypeError for an array whose mask would be lost."""
+    if isinstance(value, np.ma.MaskedArray):
+        raise TypeError(
+            "a masked array would lose its mask here; give array.filled(value) or array.data"
+        )
+
+
 def _as_array(value: HostArray) -> np.ndarray[Any, Any]:
+    if isinstance(value, np.ndarray):
+        refuse_masked(value)
+        return value
     kind = type(value).__name__
     device = getattr(value, "__dlpack_device__", None)
     if device is not None and int(device()[0]) not in (_DLPACK_CPU, _DLPACK_PINNED):

@@ -9,16 +9,18 @@ goes back to the runtime with the last view.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
-from ascendrt import _backend, _fast, _lib, interop
-from ascendrt._copies import TO_DEVICE, TO_HOST, check_byte, room_for
+from ascendrt import _backend, _fast, _lib, _numbers, interop
+from ascendrt._copies import TO_DEVICE, TO_HOST
 from ascendrt._lib import call, fast, lib
-from ascendrt._owned import Owned, settle
+from ascendrt._owned import InContext, Owned, settle
 from ascendrt.device import contexts, give_to_context
 from ascendrt.errors import AscendrtError
 
@@ -56,7 +58,7 @@ def _told(blocks: bool) -> dict[str, Any]:
     return answer
 
 
-class Memory(_fast.Block, Owned):
+class Memory(_fast.Block, InContext):
     """An allocation on the current device.
 
     A Context object closes what was made under it. Units: bytes. Raises: ValueError for a size
@@ -70,7 +72,8 @@ class Memory(_fast.Block, Owned):
         raise _lib.failure(code, "aclrtMalloc", size_bytes=size_bytes)
 
     def _not_freed(self, code: int) -> None:
-        settle(code, "aclrtFree", 0, lambda: fast.free(self._address), memory=self)
+        free = partial(fast.free, self._address)
+        settle(code, "aclrtFree", self._context, free, memory=self)
 
     def _join_context(self) -> None:
         give_to_context(self)
@@ -92,6 +95,7 @@ class Memory(_fast.Block, Owned):
         memory = cls.__new__(cls)
         memory.size_bytes = size_bytes
         memory._address = _lib.address(pointer)
+        memory._context = fast.get_context()
         memory._closed = False
         return memory
 
@@ -121,11 +125,11 @@ class Memory(_fast.Block, Owned):
         array on the host. Source: aclrtMemcpy; streams are not waited for.
         """
         array = interop.view(source)
-        room = self.room(array.nbytes, offset_bytes)
+        target, room = self.span(array.nbytes, offset_bytes)
         if array.nbytes:
-            data, target = interop.address(array), self._address + offset_bytes
-            if code := fast.memcpy(target, room, data, array.nbytes, TO_DEVICE):
-                raise _lib.failure(code, "aclrtMemcpy", memory=self)
+            arguments = (target, room, interop.address(array), array.nbytes, TO_DEVICE)
+            if code := fast.memcpy(*arguments):
+                self.failed(code, "aclrtMemcpy", fast.memcpy, *arguments, memory=self)
 
     def read_into(self, target: interop.HostArray, offset_bytes: int = 0) -> None:
         """Fill a contiguous, writable host array from the device.
@@ -134,11 +138,11 @@ class Memory(_fast.Block, Owned):
         """
         array = interop.view(target, writable=True)
         size = array.nbytes
-        self.room(size, offset_bytes)
+        source, _ = self.span(size, offset_bytes)
         if size:
-            data, source = interop.address(array), self._address + offset_bytes
-            if code := fast.memcpy(data, size, source, size, TO_HOST):
-                raise _lib.failure(code, "aclrtMemcpy", memory=self)
+            arguments = (interop.address(array), size, source, size, TO_HOST)
+            if code := fast.memcpy(*arguments):
+                self.failed(code, "aclrtMemcpy", fast.memcpy, *arguments, memory=self)
 
     def read(
         self, shape: tuple[int, ...], dtype: npt.DTypeLike, offset_bytes: int = 0
@@ -153,9 +157,10 @@ class Memory(_fast.Block, Owned):
 
     def fill(self, byte: int) -> None:
         """Set every byte to the same value, 0 to 255."""
-        check_byte(byte)
         size = self.size_bytes
-        call("aclrtMemset", self.pointer, size, byte, size, ids={"memory": self})
+        arguments = (self.pointer, size, _numbers.byte(byte), size)
+        if code := lib.aclrtMemset(*arguments):
+            self.failed(code, "aclrtMemset", lib.aclrtMemset, *arguments, memory=self)
 
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> NoReturn:
         """Refuse `np.asarray(memory)`: numpy would otherwise wrap the object itself."""
@@ -165,10 +170,16 @@ class Memory(_fast.Block, Owned):
             "without a copy"
         )
 
-    def room(self, size_bytes: int, offset_bytes: int) -> int:
-        """Return the bytes from `offset_bytes` to the end. Raises: ValueError when they lack."""
-        self._require_open()
-        return room_for(size_bytes, offset_bytes, self.size_bytes)
+    def span(self, size_bytes: int, offset_bytes: int = 0) -> tuple[int, int]:
+        """Return the address at an offset, and the bytes from there to the end.
+
+        Raises: ValueError when the size does not fit there.
+        """
+        if self._closed:
+            raise self._refusal()
+        offset = _numbers.whole(offset_bytes, "offset_bytes")
+        room = _numbers.room_for(size_bytes, offset, self.size_bytes)
+        return self._address + offset, room
 
 
 class PinnedMemory(Owned):
@@ -180,8 +191,7 @@ class PinnedMemory(Owned):
     """
 
     def __init__(self, size_bytes: int) -> None:
-        if size_bytes < 1:
-            raise ValueError(f"size_bytes is {size_bytes}; an allocation has at least 1 byte")
+        size_bytes = _numbers.allocation(size_bytes)
         out = _lib.new("void **")
         call("aclrtMallocHost", out, size_bytes, ids={"size_bytes": size_bytes})
         self.size_bytes = size_bytes
@@ -209,16 +219,21 @@ class PinnedMemory(Owned):
     @property
     def buffer(self) -> memoryview:
         """The bytes as a writable memoryview."""
-        self._require_open()
-        return memoryview(self._block)
+        return memoryview(self._data())
+
+    def _data(self) -> Any:
+        block = self._block
+        if block is None:
+            raise self._refusal()
+        return block
 
     def __buffer__(self, flags: int, /) -> memoryview:
         return self.buffer
 
     @property
     def __array_interface__(self) -> dict[str, object]:
-        self._require_open()
-        return {"version": 3, "shape": (self.size_bytes,), "typestr": "|u1", "data": self._block}
+        data = self._data()
+        return {"version": 3, "shape": (self.size_bytes,), "typestr": "|u1", "data": data}
 
     def __dlpack__(self, **options: Any) -> Any:
         return self.numpy().__dlpack__(**options)
@@ -234,13 +249,15 @@ class PinnedMemory(Owned):
 
         Raises: ValueError when the array would not lie inside.
         """
-        self._require_open()
-        kind = np.dtype(dtype)
+        data, kind = self._data(), np.dtype(dtype)
+        offset = _numbers.whole(offset_bytes, "offset_bytes")
+        room = _numbers.room_for(0, offset, self.size_bytes)
         if shape is None:
-            shape = ((self.size_bytes - offset_bytes) // kind.itemsize,)
-        count = int(np.prod(shape, dtype=np.int64))
-        room_for(count * kind.itemsize, offset_bytes, self.size_bytes)
-        return np.frombuffer(self._block, kind, count, offset_bytes).reshape(shape)
+            shape = (room // (kind.itemsize or 1),)
+        sizes = shape if isinstance(shape, Iterable) else (shape,)
+        count = math.prod(_numbers.whole(size, "a size of the shape", 0) for size in sizes)
+        _numbers.room_for(count * kind.itemsize, offset, self.size_bytes)
+        return np.frombuffer(data, kind, count, offset).reshape(shape)
 
 
 def _free_host(pointer: _lib.Handle, size_bytes: int, context: int) -> None:

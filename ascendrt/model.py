@@ -13,20 +13,25 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from ascendrt import _lib, dtypes
+from ascendrt import _lib, dtypes, interop
 from ascendrt._lib import call, fast
 from ascendrt._owned import Owned, settle
 from ascendrt._slot import Array, Plan, Run, Slot
+from ascendrt.clocks import Signal, clock
+from ascendrt.closing import close_all
 from ascendrt.device import Scope, init
 from ascendrt.stream import Stream
 from ascendrt.tensors import GEAR_TENSOR, Description, Gear, Gears, TensorSpec
+
+# A path, or the content of a file (any contiguous buffer).
+Source = str | os.PathLike[str] | bytes | bytearray | memoryview
 
 __all__ = ["Description", "Gears", "Model", "Run", "TensorSpec", "required_memory"]
 
@@ -46,15 +51,20 @@ class Model(Owned):
     Source: aclmdlLoadFromFile, aclmdlLoadFromMem, aclmdlExecuteAsync.
     """
 
-    def __init__(self, source: str | os.PathLike[str] | bytes) -> None:
+    def __init__(self, source: Source) -> None:
         init()
-        self._order = threading.Lock()  # of the executions, and of the slots
+        # Of executions, slots and users. A finalizer or a signal may come in between.
+        self._order = threading.RLock()
         self.scope = Scope()
         self._free: list[Slot] = []
         self._slots: list[Slot] = []
+        self._users: list[int] = []  # the threads of calls and runs that have a slot
+        self._left: Signal | None = None  # for who closes the model: they have gone
+        self._ends_with_last_user = False
         self._shapes_by_gear: dict[tuple[int, ...], list[tuple[int, ...]]] = {}
         self._last: Slot | None = None  # whose execution was queued last
         self.model_id = _load(source)
+        self.scope.ids["model_id"] = self.model_id
         self._closed = False
         self._description = Description()
         try:
@@ -81,17 +91,34 @@ class Model(Owned):
         for run in runs:
             if run is not None:
                 run.collect()
-        for slot in self._slots:
-            if not slot.is_over():
-                slot.over.synchronize()
-        with self.scope:
-            for slot in self._slots:
-                slot.close()
-            self._description.close()
-            if code := self._unload():
-                settle(
-                    code, "aclmdlUnload", self.scope.context, self._unload, model_id=self.model_id
-                )
+        self._wait_for_users()
+
+    def _wait_for_users(self) -> None:
+        """Give all back when the last call is over.
+
+        A signal or a finalizer that closes the model inside of a call does not wait: that call
+        does it at its end. So it is when the wait is interrupted.
+        """
+        with self._order:
+            waits = bool(self._users) and threading.get_ident() not in self._users
+            left = self._left = clock().signal() if waits else None
+        try:
+            if left is not None:
+                left.wait()
+        finally:
+            with self._order:
+                self._ends_with_last_user = bool(self._users)
+            if not self._ends_with_last_user:
+                self._end()
+
+    def _end(self) -> None:
+        with self.scope.if_alive():
+            try:
+                close_all([*self._slots, self._description])
+            finally:
+                if code := self._unload():
+                    again, ids = self._unload, {"model_id": self.model_id}
+                    settle(code, "aclmdlUnload", self.scope.context, again, **ids)
 
     def _unload(self) -> int:
         return int(_lib.lib.aclmdlUnload(self.model_id))
@@ -129,8 +156,10 @@ class Model(Owned):
 
         Raises: as a call; ValueError for a model whose shapes or results only a run tells.
         """
+        if stream is not None and not isinstance(stream, Stream):
+            raise TypeError(f"stream is {stream!r}; it must be a Stream or None")
         named = inputs if isinstance(inputs, Mapping) else {}
-        plan = self._plan(() if isinstance(inputs, Mapping) else tuple(inputs), named)
+        plan = self._plan(() if isinstance(inputs, Mapping) else _in_order(inputs), named)
         if self.is_open:
             raise ValueError(
                 "only a run of this model tells the shapes of its tensors; call the model instead"
@@ -143,16 +172,28 @@ class Model(Owned):
                 slot.abandon()
                 self.give(slot)
                 raise
-        return Run(self, slot, plan)
+        run = Run(self, slot, plan)
+        if self._closed:  # meanwhile: who closes waits for it
+            run.collect()
+        return run
 
     # ---- slots
 
     def _take(self) -> Slot:
+        user = threading.get_ident()
         with self._order:
+            self._require_open()
+            self._users.append(user)
             for index, slot in enumerate(self._free):
                 if slot.is_over():
+                    slot.user = user
                     return self._free.pop(index)
-        slot = Slot(self)
+        try:
+            slot = Slot(self)
+        except BaseException:
+            self._leave_user(user)
+            raise
+        slot.user = user
         with self._order:
             self._slots.append(slot)
         return slot
@@ -160,7 +201,20 @@ class Model(Owned):
     def give(self, slot: Slot) -> None:
         """Take a slot back for the next run."""
         with self._order:
+            user = slot.user  # of this run: the slot may be another's at once
             self._free.append(slot)
+        self._leave_user(user)
+
+    def _leave_user(self, user: int) -> None:
+        with self._order:
+            self._users.remove(user)
+            if self._users or not self._closed:
+                return
+            left, ends = self._left, self._ends_with_last_user
+        if left is not None:
+            left.set()
+        if ends:
+            self._end()
 
     def queue(
         self, slot: Slot, gear: Gear | None, before: int = 0, ins: bytes = b"", outs: bytes = b""
@@ -173,6 +227,7 @@ class Model(Owned):
                 slot.gear = gear
             last = self._last
             turn = 0 if last is None or last is slot else last.events[0]
+            slot.takes_turn = last is not None and turn != 0 and not last.computed.done
             ended = fast.queue_run(
                 self.model_id, *slot.sets, stream, before, turn, *slot.events, ins, outs
             )
@@ -230,14 +285,17 @@ class Model(Owned):
         if value not in self._shapes_by_gear:
             with self.scope:
                 slot = self._take()
-                with self._order:
-                    slot.gear = None
-                    self._set_gear(slot, Gear(value, None))
-                    self._shapes_by_gear[value] = [
-                        self._description.output_shape(index) for index in range(len(self.outputs))
-                    ]
-                self.give(slot)
+                try:
+                    self._shapes_by_gear[value] = self._ask_shapes(slot, Gear(value, None))
+                finally:
+                    self.give(slot)
         return self._shapes_by_gear[value]
+
+    def _ask_shapes(self, slot: Slot, gear: Gear) -> list[tuple[int, ...]]:
+        with self._order:
+            slot.gear = None
+            self._set_gear(slot, gear)
+            return [self._description.output_shape(index) for index in range(len(self.outputs))]
 
     def _fixed_inputs(self) -> list[tuple[tuple[int, ...], np.dtype[Any]]] | None:
         """Return shape and type of each input, where both are fixed and numpy has the type."""
@@ -277,34 +335,61 @@ class Model(Owned):
             )
         if unknown := sorted(set(named) - set(names)):
             raise TypeError(f"the model has no input {unknown}; its inputs are {names}")
-        ordered = [np.asarray(value) for value in (arrays or (named[name] for name in names))]
+        values = arrays or (named[name] for name in names)
+        ordered = [interop.array(value) for value in values]
         for index, (spec, array) in enumerate(zip(self.inputs, ordered, strict=True)):
             spec.check(array, f"input {index} ({spec.name!r})")
         return ordered
 
 
-def _load(source: str | os.PathLike[str] | bytes) -> int:
+def _in_order(inputs: Sequence[npt.ArrayLike]) -> tuple[npt.ArrayLike, ...]:
+    if not isinstance(inputs, Iterable) or hasattr(inputs, "dtype") or isinstance(inputs, str):
+        raise TypeError(
+            "give a run its inputs as a list of arrays or a dict by name, one for each input of "
+            f"the model; this is one {type(inputs).__name__}"
+        )
+    return tuple(inputs)
+
+
+def _load(source: Source) -> int:
     model_id = _lib.new("uint32_t *")
-    if isinstance(source, bytes):
-        ids: dict[str, object] = {"size_bytes": len(source)}
-        call("aclmdlLoadFromMem", _lib.readable(source), len(source), model_id, ids=ids)
+    content = _content(source)
+    if content is not None:
+        size = content.nbytes
+        data, ids = _lib.readable(content), {"size_bytes": size}
+        call("aclmdlLoadFromMem", data, size, model_id, ids=ids)
     else:
-        path = Path(source)
+        path = Path(cast("str", source))
         if not path.exists():
             raise FileNotFoundError(f"no model file {path}")
         call("aclmdlLoadFromFile", os.fsencode(path), model_id, ids={"path": path})
     return int(model_id[0])
 
 
-def required_memory(source: str | os.PathLike[str] | bytes) -> tuple[int, int]:
+def _content(source: Source) -> memoryview | None:
+    """Return the bytes of a model that is not given as a path."""
+    if isinstance(source, (str, os.PathLike)):
+        return None
+    try:
+        return memoryview(source).cast("B")
+    except TypeError as error:
+        raise TypeError(
+            "a model is given by its path (str, Path) or its content (bytes, another contiguous "
+            f"buffer), not by {type(source).__name__}: {error}"
+        ) from None
+
+
+def required_memory(source: Source) -> tuple[int, int]:
     """Return (work, weight) memory in bytes that a model will need; of a file or its contents.
 
     Raises: ModelError for what is no usable model. Source: aclmdlQuerySize, aclmdlQuerySizeFromMem.
     """
     work, weights = _lib.new("size_t *"), _lib.new("size_t *")
-    if isinstance(source, bytes):
-        size, data = len(source), _lib.readable(source)
+    content = _content(source)
+    if content is not None:
+        size, data = content.nbytes, _lib.readable(content)
         call("aclmdlQuerySizeFromMem", data, size, work, weights, ids={"size_bytes": size})
     else:
-        call("aclmdlQuerySize", os.fsencode(source), work, weights, ids={"path": source})
+        path = os.fsencode(cast("str", source))
+        call("aclmdlQuerySize", path, work, weights, ids={"path": source})
     return int(work[0]), int(weights[0])

@@ -13,8 +13,8 @@ from collections import deque
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ascendrt import _lib
-from ascendrt._copies import ON_DEVICE, TO_DEVICE, TO_HOST, check_byte
+from ascendrt import _lib, _numbers, _waits
+from ascendrt._copies import ON_DEVICE, TO_DEVICE, TO_HOST
 from ascendrt._gen.enums import aclrtEventRecordedStatus, aclrtStreamStatus
 from ascendrt._lib import call, fast, lib
 from ascendrt._owned import InContext, settle
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from ascendrt.memory import Memory
 
 _STREAM_COMPLETE = int(aclrtStreamStatus.ACL_STREAM_STATUS_COMPLETE)
-_SLICE_MS = 200
-_RAN_OUT = 507046  # ACL_ERROR_RT_STREAM_SYNC_TIMEOUT
+_STREAM_RUNNING = int(aclrtStreamStatus.ACL_STREAM_STATUS_NOT_READY)
 _EVENT_COMPLETE = int(aclrtEventRecordedStatus.ACL_EVENT_RECORDED_STATUS_COMPLETE)
+_EVENT_PENDING = int(aclrtEventRecordedStatus.ACL_EVENT_RECORDED_STATUS_NOT_READY)
 # So many copies are kept alive together before their stream is asked how far it is.
 _KEPT_TOGETHER = 64
 
@@ -57,10 +57,21 @@ class Stream(InContext):
 
     def _release(self) -> None:
         try:
+            self._finish()
             if code := self._destroy():
                 settle(code, "aclrtDestroyStream", self._context, self._destroy, stream=self)
         finally:
             self._drop_kept()
+
+    def _finish(self) -> None:
+        """Wait for what is queued, as destroying does, but so that Ctrl-C drops it."""
+        if not (_waits.gets_signals() and self._is_running()):
+            return
+        try:
+            _waits.wait("aclrtSynchronizeStream", self._address)
+        except KeyboardInterrupt:
+            lib.aclrtDestroyStreamForce(_lib.pointer(self._address))
+            raise
 
     def _destroy(self) -> int:
         return int(lib.aclrtDestroyStream(_lib.pointer(self._address)))
@@ -82,9 +93,7 @@ class Stream(InContext):
     def done(self) -> bool:
         """True when everything queued so far has run."""
         self._require_open()
-        status = fast.stream_status(self._address)
-        if status < 0:
-            raise _lib.failure(-status, "aclrtStreamQuery", stream=self)
+        status = self.asked("aclrtStreamQuery", fast.stream_status, self._address, stream=self)
         return status == _STREAM_COMPLETE
 
     def synchronize(self, timeout_ms: int | None = None) -> None:
@@ -98,11 +107,9 @@ class Stream(InContext):
         self._kept, self._marks = [], deque()
         try:
             if timeout_ms is None:
-                self._synchronize_interruptibly()
+                self._synchronize()
             else:
-                ids = {"stream": self, "timeout_ms": timeout_ms}
-                name = "aclrtSynchronizeStreamWithTimeout"
-                call(name, _lib.pointer(self._address), timeout_ms, ids=ids)
+                self._synchronize_within(_numbers.int32(timeout_ms, "timeout_ms"))
         except BaseException:
             self._kept[:0] = [kept, marks]  # the work may still go on
             raise
@@ -111,28 +118,26 @@ class Stream(InContext):
         if self._raised:
             raise self._raised.pop(0)
 
-    def _synchronize_interruptibly(self) -> None:
-        """Wait in slices on the thread that gets Ctrl-C: Python cannot act on it inside a call."""
-        sliced = "aclrtSynchronizeStreamWithTimeout"
-        if (
-            threading.current_thread() is not threading.main_thread()
-            or fast.stream_status(self._address) == _STREAM_COMPLETE
-            or not _lib.has(sliced)
-        ):
-            wait, address = fast.synchronize_stream, self._address
-            if code := wait(address):
-                self.failed(code, "aclrtSynchronizeStream", wait, address, stream=self)
-            return
-        code = _RAN_OUT
-        while code == _RAN_OUT:
-            try:
-                code = lib.aclrtSynchronizeStreamWithTimeout(self.handle, _SLICE_MS)
-            except KeyboardInterrupt:
-                _lib.forget_failure()
-                raise
-            if code == _RAN_OUT:
-                _lib.forget_failure()
-        _lib.check(code, sliced, stream=self)
+    def _synchronize(self) -> None:
+        call, address = fast.synchronize_stream, self._address
+        if _waits.gets_signals() and self._is_running():
+            code, api = _waits.wait("aclrtSynchronizeStream", address)
+        else:
+            code, api = call(address), "aclrtSynchronizeStream"
+        if code:
+            self.failed(code, api, call, address, stream=self)
+
+    def _is_running(self) -> bool:
+        status = fast.stream_status(self._address)
+        if status < 0:
+            _lib.forget_failure()  # what comes next says it again
+        return status == _STREAM_RUNNING
+
+    def _synchronize_within(self, timeout_ms: int) -> None:
+        code, api = _waits.wait_within(timeout_ms, "aclrtSynchronizeStream", self._address)
+        if code:
+            again, arguments = lib.aclrtSynchronizeStreamWithTimeout, (self.handle, timeout_ms)
+            self.failed(code, api, again, *arguments, stream=self, timeout_ms=timeout_ms)
 
     def __await__(self) -> Generator[Any, None, None]:
         self._require_open()
@@ -171,9 +176,9 @@ class Stream(InContext):
         from ascendrt import interop  # and with it numpy, which a stream alone does not need
 
         array = interop.view(source)
-        room, size = memory.room(array.nbytes, offset_bytes), array.nbytes
-        target = memory.address + offset_bytes
-        self._copy(target, room, interop.address(array), size, TO_DEVICE, (array, memory))
+        target, room = memory.span(array.nbytes, offset_bytes)
+        data, size = interop.address(array), array.nbytes
+        self._copy(target, room, data, size, TO_DEVICE, (array, memory))
 
     def read_into(self, memory: Memory, target: HostArray, offset_bytes: int = 0) -> None:
         """Queue a copy from the device to a host array; it is whole after `synchronize`.
@@ -184,8 +189,7 @@ class Stream(InContext):
 
         array = interop.view(target, writable=True)
         size, data = array.nbytes, interop.address(array)
-        memory.room(size, offset_bytes)
-        source = memory.address + offset_bytes
+        source, _ = memory.span(size, offset_bytes)
         self._copy(data, size, source, size, TO_HOST, (array, memory))
 
     def copy(self, target: Memory, source: Memory, size_bytes: int | None = None) -> None:
@@ -193,18 +197,17 @@ class Stream(InContext):
 
         Raises: ValueError when it does not fit.
         """
-        size = source.size_bytes if size_bytes is None else size_bytes
-        source.room(size, 0)
-        room = target.room(size, 0)
-        self._copy(target.address, room, source.address, size, ON_DEVICE, (target, source))
+        size = _size_of_part(source, size_bytes)
+        begin, _ = source.span(size)
+        end, room = target.span(size)
+        self._copy(end, room, begin, size, ON_DEVICE, (target, source))
 
     def fill(self, memory: Memory, byte: int, size_bytes: int | None = None) -> None:
         """Queue setting the first bytes, by default all, to the same value, 0 to 255."""
-        check_byte(byte)
         self._require_open()
-        size = memory.size_bytes if size_bytes is None else size_bytes
-        room = memory.room(size, 0)
-        arguments = (memory.address, room, byte, size, self._address)
+        size = _size_of_part(memory, size_bytes)
+        address, room = memory.span(size)
+        arguments = (address, room, _numbers.byte(byte), size, self._address)
         if code := fast.memset_async(*arguments):
             ids = {"stream": self, "memory": memory}
             self.failed(code, "aclrtMemsetAsync", fast.memset_async, *arguments, **ids)
@@ -265,6 +268,11 @@ class Stream(InContext):
             event.close()
 
 
+def _size_of_part(memory: Memory, size_bytes: int | None) -> int:
+    """Return how many of its bytes are meant."""
+    return memory.size_bytes if size_bytes is None else _numbers.whole(size_bytes, "size_bytes", 0)
+
+
 class _Function:
     """A function of Python in a stream. C knows it by a number.
 
@@ -286,7 +294,9 @@ class _Function:
             number = _Function._last
         _Function._alive[number] = self
         arguments = (stream.handle, _Function._entry.pointer, _lib.pointer(number))
-        call("aclrtLaunchHostFunc", *arguments, ids={"stream": stream})
+        if code := lib.aclrtLaunchHostFunc(*arguments):
+            launch = lib.aclrtLaunchHostFunc
+            stream.failed(code, "aclrtLaunchHostFunc", launch, *arguments, stream=stream)
 
     @staticmethod
     def _run(number: _lib.Handle) -> None:
@@ -339,21 +349,29 @@ class Event(InContext):
     def done(self) -> bool:
         """True when the last recorded mark was reached; False when it was never recorded."""
         self._require_open()
-        status = fast.event_status(self._address)
-        if status < 0:
-            raise _lib.failure(-status, "aclrtQueryEventStatus", event=self)
-        return status == _EVENT_COMPLETE
+        api = "aclrtQueryEventStatus"
+        return self.asked(api, fast.event_status, self._address, event=self) == _EVENT_COMPLETE
 
     def synchronize(self) -> None:
         """Wait for the recorded mark; returns at once when it was never recorded."""
         self._require_open()
-        wait, address = fast.synchronize_event, self._address
-        if code := wait(address):
-            self.failed(code, "aclrtSynchronizeEvent", wait, address, event=self)
+        call, address = fast.synchronize_event, self._address
+        if _waits.gets_signals() and self._is_pending():
+            code, api = _waits.wait("aclrtSynchronizeEvent", address)
+        else:
+            code, api = call(address), "aclrtSynchronizeEvent"
+        if code:
+            self.failed(code, api, call, address, event=self)
 
     def __await__(self) -> Generator[Any, None, None]:
         if not self.done:
             yield from clock().start(self.synchronize).__await__()
+
+    def _is_pending(self) -> bool:
+        status = fast.event_status(self._address)
+        if status < 0:
+            _lib.forget_failure()  # what comes next says it again
+        return status == _EVENT_PENDING
 
     def elapsed_ms(self, since: Event) -> float:
         """Return the time from the mark `since` to this one.

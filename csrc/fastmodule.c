@@ -221,6 +221,7 @@ static PyMethodDef methods[] = {
 /* An allocation on the device: the base of ascendrt.Memory. What is rare is a method of that. */
 struct block {
   PyObject_HEAD uintptr_t address;
+  uintptr_t context; /* that it was made in: threads that have none use it there; 0 for none */
   Py_ssize_t size_bytes;
   char closed;
 };
@@ -244,21 +245,38 @@ static int load_libraries(void) {
   return done(loaded);
 }
 
+/* A size of 1 byte or more; -1 with an exception for anything else. ascendrt/_numbers.py has the
+ * texts. */
+static Py_ssize_t size_of_allocation(PyObject* given) {
+  const Py_ssize_t size = PyLong_AsSsize_t(given);
+  if (size > 0) return size;
+  PyErr_Clear();
+  PyObject* numbers = PyImport_ImportModule("ascendrt._numbers");
+  PyObject* number =
+      numbers == NULL ? NULL : PyObject_CallMethod(numbers, "allocation", "O", given);
+  const Py_ssize_t checked = number == NULL ? -1 : PyLong_AsSsize_t(number);
+  Py_XDECREF(number);
+  Py_XDECREF(numbers);
+  return checked;
+}
+
 static int block_init(PyObject* object, PyObject* args, PyObject* names) {
   static char* keywords[] = {"size_bytes", NULL};
   struct block* self = (struct block*)object;
-  Py_ssize_t size = 0;
+  PyObject* given = NULL;
   void* pointer = NULL;
+  aclrtContext context = NULL;
+  if (!self->closed) {
+    PyErr_SetString(PyExc_ValueError, "this Memory has its allocation already");
+    return -1;
+  }
   if (names == NULL && PyTuple_Size(args) == 1) {
-    size = PyLong_AsSsize_t(PyTuple_GetItem(args, 0));
-    if (size == -1 && PyErr_Occurred()) return -1;
-  } else if (!PyArg_ParseTupleAndKeywords(args, names, "n:Memory", keywords, &size)) {
+    given = PyTuple_GetItem(args, 0);
+  } else if (!PyArg_ParseTupleAndKeywords(args, names, "O:Memory", keywords, &given)) {
     return -1;
   }
-  if (size < 1) {
-    PyErr_Format(PyExc_ValueError, "size_bytes is %zd; an allocation has at least 1 byte", size);
-    return -1;
-  }
+  const Py_ssize_t size = size_of_allocation(given);
+  if (size < 0) return -1;
   if (art_bind_symbol_count() == 0 && load_libraries() != 0) return -1;
   const aclError status = aclrtMalloc(&pointer, (size_t)size, ACL_MEM_MALLOC_HUGE_FIRST);
   if (status != 0) {
@@ -266,6 +284,7 @@ static int block_init(PyObject* object, PyObject* args, PyObject* names) {
   }
   self->address = (uintptr_t)pointer;
   self->size_bytes = size;
+  self->context = aclrtGetCurrentContext(&context) == 0 ? (uintptr_t)context : 0;
   self->closed = 0;
   if (open_contexts != NULL && PyDict_Size(open_contexts) > 0) {
     return done(PyObject_CallMethod(object, "_join_context", NULL));
@@ -314,6 +333,7 @@ static PyMethodDef block_methods[] = {
 static PyMemberDef block_members[] = {
     {"size_bytes", T_PYSSIZET, offsetof(struct block, size_bytes), 0, "Units: bytes."},
     {"_address", T_ULONG, offsetof(struct block, address), 0, NULL},
+    {"_context", T_ULONG, offsetof(struct block, context), 0, NULL},
     {"_closed", T_BOOL, offsetof(struct block, closed), 0, NULL},
     {NULL, 0, 0, 0, NULL},
 };

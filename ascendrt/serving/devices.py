@@ -13,13 +13,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, TypeVar
 
 from ascendrt.clocks import Clock, Future, clock
-from ascendrt.closing import Closing
+from ascendrt.closing import Closing, close_all
 from ascendrt.device import Device, MemoryInfo, device_count
 from ascendrt.stream import Stream
 
@@ -54,11 +53,9 @@ class Worker:
 
     def close(self) -> None:
         """Close what the cache holds; the pool calls it."""
-        with ExitStack() as stack:  # closes all, also when one of them fails
-            for kept in self.cache.values():
-                if callable(close := getattr(kept, "close", None)):
-                    stack.callback(close)
-            self.cache.clear()
+        kept = [each for each in self.cache.values() if callable(getattr(each, "close", None))]
+        self.cache.clear()
+        close_all(reversed(kept))
 
 
 class _Job(Generic[T]):

@@ -6,7 +6,6 @@ away before its successor is ready.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,12 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ascendrt.clocks import Clock, clock
-from ascendrt.closing import Closing
+from ascendrt.closing import Closing, close_all
 from ascendrt.device import Scope
 from ascendrt.errors import AscendrtError, OutOfMemoryError
-from ascendrt.model import Model, required_memory
-
-Source = str | os.PathLike[str] | bytes
+from ascendrt.model import Model, Source, required_memory
 
 
 class UnknownModelError(AscendrtError, KeyError):
@@ -191,8 +188,7 @@ class ModelPool(Closing):
             entries, self._entries = list(self._entries.values()), {}
             loaded = [entry.current for entry in entries if entry.current is not None]
             self._changed.wait_for(lambda: all(each.users == 0 for each in loaded))
-        for each in loaded:
-            each.model.close()
+        close_all(each.model for each in loaded)
 
     # ---- loading
 

@@ -14,7 +14,7 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ascendrt.serving.models import Source
+    from ascendrt.model import Source
 
 _TRIES = 5
 

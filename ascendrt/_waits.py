@@ -1,0 +1,56 @@
+"""Waits for the device that Ctrl-C ends: Python cannot act on a signal inside a call, so the thread
+that gets signals waits in slices. Other threads wait in one call.
+
+Must never keep the failure of a slice that only ran out.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from ascendrt import _lib
+from ascendrt._lib import lib
+from ascendrt.clocks import clock
+from ascendrt.errors import code_of
+
+_NS_PER_MS = 1_000_000
+_SLICE_MS = 200
+_RAN_OUT = {code_of(f"ACL_ERROR_RT_{what}_SYNC_TIMEOUT") for what in ("STREAM", "EVENT")}
+
+
+def wait(api: str, *handle: int) -> tuple[int, str]:
+    """Wait by a function `api`; returns the status, and which function gave it."""
+    pointers = [_lib.pointer(each) for each in handle]
+    limited = api + "WithTimeout"
+    if not gets_signals() or not _lib.has(limited):
+        return int(getattr(lib, api)(*pointers)), api
+    while (code := _slice(limited, *pointers, _SLICE_MS)) in _RAN_OUT:
+        _lib.forget_failure()
+    return code, limited
+
+
+def wait_within(limit_ms: int, api: str, handle: int) -> tuple[int, str]:
+    """Wait for so long at most; a negative limit is judged by the library."""
+    limited, pointer = api + "WithTimeout", _lib.pointer(handle)
+    if gets_signals():
+        until_ns = clock().after_ms(limit_ms)
+        while limit_ms > _SLICE_MS:
+            if (code := _slice(limited, pointer, _SLICE_MS)) not in _RAN_OUT:
+                return code, limited
+            _lib.forget_failure()
+            limit_ms = max(1, (until_ns - clock().now_ns()) // _NS_PER_MS)
+    return int(getattr(lib, limited)(pointer, limit_ms)), limited
+
+
+def gets_signals() -> bool:
+    """True on the thread on which Python acts on Ctrl-C."""
+    return threading.current_thread() is threading.main_thread()
+
+
+def _slice(api: str, *arguments: Any) -> int:
+    try:
+        return int(getattr(lib, api)(*arguments))
+    except KeyboardInterrupt:
+        _lib.forget_failure()
+        raise
