@@ -47,6 +47,10 @@ struct TensorFields {
 struct TensorDesc : base::Object {
   static constexpr base::Kind kKind = base::Kind::kTensorDesc;
   TensorFields fields;
+  std::vector<base::Ref<TensorDesc>> behind;  // the rest of an array of which this is the first
+
+  TensorDesc() = default;
+  ~TensorDesc() override;
 };
 
 // aclmdlDataset: buffers in order of addition. Buffers belong to the client and are kept as the

@@ -50,6 +50,10 @@ size_t TensorFields::size_bytes() const {
   return __builtin_mul_overflow(element_count(), acl_type_size(dtype), &bytes) ? 0 : bytes;
 }
 
+TensorDesc::~TensorDesc() {
+  for (const auto& next : behind) base::handles().remove<TensorDesc>(next->handle());
+}
+
 }  // namespace ascendrt::abi
 
 using namespace ascendrt;       // NOLINT(google-build-using-namespace)
@@ -71,6 +75,19 @@ aclTensorDesc* art_emu_aclCreateTensorDesc(aclDataType dataType, int numDims, co
 void art_emu_aclDestroyTensorDesc(const aclTensorDesc* desc) {
   if (desc == nullptr) return;
   call<ApiId::aclDestroyTensorDesc>([&] { take<TensorDesc>(desc, "desc"); });
+}
+
+// Of the arrays that aclmdlCreateAndGetOpDesc makes; any other desc is an array of one.
+aclTensorDesc* art_emu_aclGetTensorDescByIndex(aclTensorDesc* desc, size_t index) {
+  return value<ApiId::aclGetTensorDescByIndex>(static_cast<aclTensorDesc*>(nullptr), [&] {
+    const auto first = live<TensorDesc>(desc, "desc");
+    if (index == 0) return desc;
+    if (index > first->behind.size()) {
+      refuse_argument("argument index is " + std::to_string(index) + ", the array has " +
+                      std::to_string(first->behind.size() + 1) + " descs");
+    }
+    return static_cast<aclTensorDesc*>(first->behind[index - 1]->handle());
+  });
 }
 
 aclDataType art_emu_aclGetTensorDescType(const aclTensorDesc* desc) {

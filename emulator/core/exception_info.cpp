@@ -6,6 +6,7 @@
 
 #include "base/log.hpp"
 #include "base/mutex.hpp"
+#include "core/failed_op.hpp"
 #include "core/runtime.hpp"
 
 namespace ascendrt::core {
@@ -51,8 +52,6 @@ void remove_exception_callback(aclrtExceptionInfoCallback callback) {
 
 void notify_task_failure(const TaskFailure& failure) noexcept {
   try {
-    const auto all = callbacks();
-    if (all.empty()) return;
     rtExceptionInfo info{};
     info.taskid = failure.task;
     info.streamid = static_cast<uint32_t>(failure.stream);
@@ -60,7 +59,8 @@ void notify_task_failure(const TaskFailure& failure) noexcept {
     info.deviceid =
         static_cast<uint32_t>(runtime().user_id(runtime().physical_device(failure.device)));
     info.retcode = static_cast<uint32_t>(failure.code);
-    for (const auto callback : all) callback(&info);
+    keep_failed_op({info.deviceid, info.streamid, info.taskid});
+    for (const auto callback : callbacks()) callback(&info);
   } catch (...) {
     base::warn_once("exception.callback", "an exception left an exception-info callback");
   }

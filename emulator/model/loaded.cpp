@@ -10,6 +10,7 @@
 #include "base/error.hpp"
 #include "base/log.hpp"
 #include "core/device.hpp"
+#include "core/failed_op.hpp"
 #include "memory/memory.hpp"
 #include "model/convert_shapes.hpp"
 #include "model/gears.hpp"
@@ -120,6 +121,9 @@ struct DeviceModel::Execution {
 
   std::vector<HostBuffer> view(const std::vector<DeviceBuffer>& list, const char* what,
                                int64_t (*bytes)(const Program&, size_t)) const;
+
+  base::Code run_step(size_t index);
+  core::OpTensor tensor_of(const Value& value) const;
 };
 
 namespace {
@@ -158,6 +162,34 @@ std::vector<HostBuffer> DeviceModel::Execution::view(const std::vector<DeviceBuf
     out.push_back({used > 0 ? memory::view(list[i].address, used) : nullptr, used});
   }
   return out;
+}
+
+core::OpTensor DeviceModel::Execution::tensor_of(const Value& value) const {
+  void* address = nullptr;
+  if (value.place.home == Place::Home::kWork) {
+    address = static_cast<char*>(work) + value.place.offset;
+  } else if (value.place.home == Place::Home::kWeights) {
+    address = static_cast<char*>(model.weights_) + value.place.offset;
+  } else if (value.place.home == Place::Home::kInput) {
+    address = buffers.inputs[static_cast<size_t>(value.place.offset)].address;
+  }
+  return {value.type.dtype, to_dims(value.type.shape), address};
+}
+
+base::Code DeviceModel::Execution::run_step(size_t index) {
+  return guard([&] {
+    const Step& step = variant->program.steps()[index];
+    try {
+      variant->program.run_step(frame, index, workers_for(step));
+    } catch (...) {
+      auto op = std::make_shared<core::FailedOp>();
+      op->name = step.name;
+      for (const Value& value : step.inputs) op->inputs.push_back(tensor_of(value));
+      for (const Value& value : step.outputs) op->outputs.push_back(tensor_of(value));
+      core::note_failed_op(std::move(op));
+      throw;
+    }
+  });
 }
 
 std::shared_ptr<LoadedModel> DeviceModel::load(Model model, const ModelMemory& memory) {
@@ -419,12 +451,7 @@ void DeviceModel::queue(core::Stream& stream, const ExecutionPtr& execution) {
     for (size_t i = 0; i < program.steps().size(); ++i) {
       const Step& step = program.steps()[i];
       stream.submit(
-          engine_of(step), step.type,
-          [execution, i] {
-            const Program& running = execution->variant->program;
-            return execution->guard(
-                [&] { running.run_step(execution->frame, i, workers_for(running.steps()[i])); });
-          },
+          engine_of(step), step.type, [execution, i] { return execution->run_step(i); },
           core::time_is_modelled() ? load_of(step) : core::Load{});
     }
     stream.submit(core::Engine::kNone, "ModelOutput",

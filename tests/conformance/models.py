@@ -102,6 +102,13 @@ class OmFiles:
         return convert(source, self.folder / f"{name}.om", *options)
 
     @cached_property
+    def choice(self) -> bytes:
+        """A network number[2] -> the rows of a table of four that have these numbers."""
+        source = self.folder / "choice.onnx"
+        source.write_bytes(_choice())
+        return convert(source, self.folder / "choice.om")
+
+    @cached_property
     def rows(self) -> bytes:
         """A network x[n, 4] -> -x, compiled for batches of 2 and 5."""
         options = ("--input_shape=x:-1,4", "--dynamic_batch_size=2,5")
@@ -240,6 +247,18 @@ def _onnx() -> bytes:
     graph = helper.make_graph(nodes, "tiny", inputs, outputs, [weight])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
     checker.check_model(model)
+    return bytes(model.SerializeToString())
+
+
+def _choice() -> bytes:
+    from onnx import TensorProto, helper
+
+    number = helper.make_tensor_value_info("number", TensorProto.INT32, [2])
+    row = helper.make_tensor_value_info("row", TensorProto.FLOAT, [2, 3])
+    table = helper.make_tensor("table", TensorProto.FLOAT, [4, 3], list(range(12)))
+    node = helper.make_node("Gather", ["table", "number"], ["row"], "choose")
+    graph = helper.make_graph([node], "choice", [number], [row], [table])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
     return bytes(model.SerializeToString())
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import struct
 import threading
 from collections.abc import Iterator
 
@@ -72,6 +74,44 @@ def test_a_run(acl: Recorder, stream: int, om: OmFiles) -> None:
     assert [acl.mdl.unload(model), acl.mdl.unload(again)] == [0, 0]
     assert acl.mdl.execute(model, *tensors.datasets) != 0
     assert acl.mdl.load_from_file("/nowhere.om")[1] != 0
+
+
+@shows("mdl.create_and_get_op_desc", "get_tensor_desc_by_index")
+def test_the_operator_that_failed_is_described(acl: Recorder, device: int, om: OmFiles) -> None:
+    model = ok(acl.mdl.load_from_file(os.fsdecode(om.path(om.choice))))
+    memory = [ok(acl.rt.malloc(64, 0)) for _ in range(2)]
+    datasets = [acl.mdl.create_dataset() for _ in memory]
+    for dataset, address, size in zip(datasets, memory, (8, 24), strict=True):
+        acl.mdl.add_dataset_buffer(dataset, acl.create_data_buffer(address, size))
+    failed: list[tuple[int, ...]] = []
+
+    def note(info: int) -> None:
+        ids = (
+            acl.rt.get_device_id_from_exception_info(info),
+            acl.rt.get_stream_id_from_exception_info(info),
+            acl.rt.get_task_id_from_exception_info(info),
+        )
+        failed.append(ids)
+
+    assert acl.rt.set_exception_info_callback(note) == 0
+    write(acl, memory[0], struct.pack("2i", 1, 99))
+    assert acl.mdl.execute(model, *datasets) != 0
+    assert acl.rt.set_exception_info_callback(None) == 0
+    (ids,) = failed
+    name, inputs, count, outputs, made, code = acl.mdl.create_and_get_op_desc(*ids, 64)
+    assert (name, count, made, code) == ("choose", 3, 1, 0)  # the axis is an input
+    table, number = (acl.get_tensor_desc_by_index(inputs, index) for index in range(2))
+    assert acl.get_tensor_desc_type(table) == 0 and acl.get_tensor_desc_type(number) == 3
+    assert acl.get_tensor_desc_dim_v2(table, 0) == (4, 0)
+    assert acl.get_tensor_desc_address(number) == memory[0]
+    assert acl.get_tensor_desc_dim_v2(outputs, 1) == (3, 0)
+    assert acl.get_tensor_desc_by_index(inputs, 3) == acl.get_tensor_desc_by_index(0, 0) == 0
+    assert acl.mdl.create_and_get_op_desc(*ids, 6)[-1] == 100000  # no room for the name's end
+    assert acl.mdl.create_and_get_op_desc(*ids[:2], ids[2] + 1, 64)[-1] == 500002
+    acl.destroy_tensor_desc(inputs)
+    assert acl.get_tensor_desc_type(number) != 3
+    acl.destroy_tensor_desc(outputs)
+    assert acl.mdl.unload(model) == 0
 
 
 @shows("mdl.execute")
