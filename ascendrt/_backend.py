@@ -18,6 +18,7 @@ import importlib.util
 import json
 import os
 import platform
+import signal
 import subprocess
 import sys
 import threading
@@ -199,7 +200,7 @@ def _below_root(root: str, origin: str) -> Iterator[Place]:
 
 def examine(place: Place, environ: Mapping[str, str]) -> Attempt:
     """Decide whether a place holds a usable real library set, without loading anything here."""
-    anchor = next((name for name in ANCHORS if (place.directory / name).exists()), None)
+    anchor = _anchor(place.directory)
     if anchor is None:
         return Attempt(place, "", f"no {' or '.join(ANCHORS)} there")
     attempt = Attempt(place, anchor, "")
@@ -209,6 +210,11 @@ def examine(place: Place, environ: Mapping[str, str]) -> Attempt:
     if answer.facade:
         return replace(attempt, reason="a library of the ascendrt emulator, not of a toolkit")
     return _judge_count(attempt, answer.code, answer.count)
+
+
+def _anchor(directory: Path) -> str | None:
+    """Return the name of the main library there; a link to nothing is one that should work."""
+    return next((name for name in ANCHORS if os.path.lexists(directory / name)), None)
 
 
 def _judge_count(attempt: Attempt, code: int, count: int) -> Attempt:
@@ -236,6 +242,10 @@ class _Answer:
 
 def _probe(library: Path, environ: Mapping[str, str]) -> _Answer:
     """Load a library in a child; see Note [Probe in a child]."""
+    from ascendrt import _elf
+
+    if defect := _elf.defect(library):
+        return _Answer(defect)
     script = Path(__file__).with_name("_probe.py")
     python = sys.executable or str(Path(sys.prefix) / "bin" / "python3")
     command = [python, "-I", "-S", str(script), str(library), MARKER]
@@ -251,7 +261,17 @@ def _probe(library: Path, environ: Mapping[str, str]) -> _Answer:
     for line in child.stdout.decode(errors="replace").splitlines():
         if line.startswith("ascendrt-probe "):
             return _Answer(**json.loads(line.partition(" ")[2]))
-    return _Answer(f"a trial load died with exit status {child.returncode}")
+    return _Answer(f"a trial load {_end(child.returncode)}")
+
+
+def _end(status: int) -> str:
+    """Say how a child ended that should have answered."""
+    if status >= 0:
+        return f"ended with exit status {status}"
+    try:
+        return f"was killed by {signal.Signals(-status).name}"
+    except ValueError:
+        return f"was killed by signal {-status}"
 
 
 def choose(
@@ -289,7 +309,7 @@ def choose(
 
 def _explicit(directory: Path, environ: Mapping[str, str]) -> Backend:
     origin = "ASCENDRT_LIBRARY_DIR"
-    anchor = next((name for name in ANCHORS if (directory / name).exists()), None)
+    anchor = _anchor(directory)
     if anchor is None:
         raise BackendError(f"{origin}={directory} holds no {' or '.join(ANCHORS)}")
     answer = _probe(directory / anchor, environ)

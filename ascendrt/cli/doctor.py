@@ -21,7 +21,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from importlib import metadata
-from itertools import dropwhile
+from itertools import dropwhile, pairwise, takewhile
 from pathlib import Path
 from typing import Literal
 
@@ -89,9 +89,10 @@ def examine(environ: Mapping[str, str]) -> Iterator[Finding]:
     for look in looks:
         try:
             yield from look(environ)
-        except (AscendrtError, OSError, ValueError) as error:
+        except (AscendrtError, OSError, ValueError, subprocess.SubprocessError) as error:
             name = look.__name__.strip("_")
-            yield Finding(name, "problem", f"could not be examined: {error}")
+            advice = "the findings above and below hold nevertheless; mend what the error names"
+            yield Finding(name, "problem", f"could not be examined: {error}", advice)
 
 
 def _package(_: Mapping[str, str]) -> Iterator[Finding]:
@@ -125,7 +126,7 @@ def _backends(environ: Mapping[str, str]) -> Iterator[Finding]:
         if attempt.broken:
             yield Finding("toolkit", "problem", str(attempt), _advice_for(attempt.reason))
             yield from _missing(attempt.place.directory / attempt.library, environ)
-        elif attempt.usable:
+        elif attempt.library:
             yield Finding("toolkit", "ok", str(attempt))
         elif attempt.place.origin.startswith("ASCEND_"):
             advice = f"unset {attempt.place.origin}, or source the set_env.sh of a toolkit"
@@ -150,14 +151,37 @@ def _missing(library: Path, environ: Mapping[str, str]) -> Iterator[Finding]:
         yield Finding("library", "problem", text, advice)
 
 
-# By a word of the reason why a toolkit cannot be used.
+# By a word of the reason why a toolkit cannot be used, or why a copy fails; the first that fits.
 _NOT_FOUND = "cannot open shared object"
+_REINSTALL = "the installation is damaged or was copied in part: install that CANN package again"
 _ADVICE = {
     "libascend_hal": "the driver's libraries are not found: install the driver, or add "
     "/usr/local/Ascend/driver/lib64/driver and .../common to LD_LIBRARY_PATH",
     "stub": "put the toolkit's lib64 before devlib and stub folders in LD_LIBRARY_PATH",
     "0 devices": "check `npu-smi info`, ASCEND_RT_VISIBLE_DEVICES, and in a container the "
     "--device /dev/davinci* options",
+    "ASCEND_RT_VISIBLE_DEVICES=": "unset ASCEND_RT_VISIBLE_DEVICES, or give it ids that "
+    "`npu-smi info` lists, ascending, like 0,1",
+    "was built for": f"install the packages of CANN for {platform.machine()}, and take the others "
+    "off LD_LIBRARY_PATH",
+    "cut off": _REINSTALL,
+    "is empty": _REINSTALL,
+    "which is not there": _REINSTALL,
+    "no shared library": _REINSTALL,
+    "is no file": _REINSTALL,
+    "ermission denied": "the user may not read it: ask who installed it to allow that "
+    "(packages installed with --install-for-all are for everybody)",
+    "undefined symbol": "libraries of different releases are mixed: source the set_env.sh of one "
+    "toolkit in a new shell, and set no other LD_LIBRARY_PATH",
+    "has no aclrtGetDeviceCount": "it is not CANN's library, or not the whole of it: "
+    "source the set_env.sh of a toolkit",
+    "none of the libraries": "the toolkit lacks what a release of its age has: source its own "
+    "set_env.sh, so that all its libraries are found, or install a newer one",
+    "was killed by": "the library crashes when it is loaded, mostly because driver and toolkit do "
+    "not go together: compare the versions, and see dmesg and ~/ascend/log",
+    "did not answer": "the driver hangs: see `npu-smi info`, dmesg and ~/ascend/log",
+    "GLIBC": "the toolkit was made for a newer system than this: use its container image, or a "
+    "release of CANN for this system",
     _NOT_FOUND: "a library that it needs is missing: source the toolkit's "
     "set_env.sh, and install the package that has it",
     "507": "the driver refuses: check `npu-smi info` and that driver and toolkit go together",
@@ -165,10 +189,12 @@ _ADVICE = {
 
 
 def _advice_for(reason: str) -> str:
-    for word, advice in _ADVICE.items():
-        if word in reason:
-            return advice
-    return "source the toolkit's set_env.sh and check the driver with `npu-smi info`"
+    general = "source the toolkit's set_env.sh and check the driver with `npu-smi info`"
+    return next((advice for word, advice in _ADVICE.items() if word in reason), general)
+
+
+# Without these, which containers get by options of their own, no card can be opened.
+_MANAGERS = ("davinci_manager", "devmm_svm", "hisi_hdc")
 
 
 def _driver(_: Mapping[str, str]) -> Iterator[Finding]:
@@ -176,8 +202,14 @@ def _driver(_: Mapping[str, str]) -> Iterator[Finding]:
     if not nodes:
         yield Finding("driver", "ok", "no NPU device files: this machine has no card, or none here")
         return
-    closed = [path for path in nodes if not os.access(path, os.R_OK | os.W_OK)]
     yield Finding("driver", "ok", f"{len(nodes)} device file(s): {', '.join(nodes)}")
+    managers = [str(Path(nodes[0]).with_name(name)) for name in _MANAGERS]
+    absent = [path for path in managers if not os.path.exists(path)]
+    if absent:
+        advice = "start the container with --device for each; on a host, install the driver again"
+        yield Finding("driver", "problem", f"not there: {', '.join(absent)}", advice)
+    present = [*nodes, *(path for path in managers if path not in absent)]
+    closed = [path for path in present if not os.access(path, os.R_OK | os.W_OK)]
     if closed:
         advice = "add the user to the group of the files (usermod -aG HwHiAiUser USER), log in anew"
         yield Finding("driver", "problem", f"no permission for {', '.join(closed)}", advice)
@@ -185,13 +217,22 @@ def _driver(_: Mapping[str, str]) -> Iterator[Finding]:
 
 def _versions(environ: Mapping[str, str]) -> Iterator[Finding]:
     base = versions.below_the_driver(versions.driver_home())
-    root = environ.get("ASCEND_HOME_PATH") or environ.get("ASCEND_TOOLKIT_HOME")
-    toolkit = versions.of_toolkit(Path(root)) if root else []
+    toolkit = next(filter(None, map(versions.of_toolkit, _toolkit_roots(environ))), [])
     for part in (*base, *toolkit):
         yield Finding("version", "ok", f"{part.name} {part.version} ({part.file})")
     for pair in versions.pairs(base, toolkit):
         advice = "" if pair.fits else "install versions of one release: the notes of CANN list them"
         yield Finding("version", "ok" if pair.fits else "problem", pair.text, advice)
+
+
+def _toolkit_roots(environ: Mapping[str, str]) -> Iterator[Path]:
+    """Yield where a toolkit may lie, best first: its libraries are one or two folders below."""
+    for name in _FOLDERS[:2]:
+        if environ.get(name):
+            yield Path(environ[name])
+    for place in _backend.places(environ, _backend.STANDARD_ROOTS):
+        if any(os.path.lexists(place.directory / name) for name in _backend.ANCHORS):
+            yield from place.directory.parents[:2]
 
 
 _FOLDERS = ("ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME", "ASCEND_OPP_PATH", "ASCENDRT_LIBRARY_DIR")
@@ -210,13 +251,20 @@ def _variables(environ: Mapping[str, str]) -> Iterator[Finding]:
                 yield Finding("variable", "problem" if meant else "note", f"{name}={value}", advice)
     for name in _FOLDERS:
         if environ.get(name) and not Path(environ[name]).is_dir():
-            advice = f"unset {name}, or correct it: no such folder"
+            advice = f"unset {name}, or correct it: {_why_no_folder(Path(environ[name]))}"
             yield Finding("variable", "problem", f"{name}={environ[name]}", advice)
     homes = {os.path.realpath(environ[name]) for name in _FOLDERS[:2] if environ.get(name)}
     if len(homes) > 1:
         advice = "source one set_env.sh only: two toolkits are mixed"
         yield Finding("variable", "note", f"{' and '.join(_FOLDERS[:2])} differ", advice)
     yield from _library_path(environ.get("LD_LIBRARY_PATH", ""))
+    yield from _visible(environ.get(_VISIBLE))
+
+
+def _why_no_folder(path: Path) -> str:
+    if path.is_symlink() and not path.exists():
+        return f"it is a link to {os.readlink(path)}, which is not there"
+    return "it is no folder" if path.exists() else "no such folder"
 
 
 def _library_path(text: str) -> Iterator[Finding]:
@@ -229,6 +277,39 @@ def _library_path(text: str) -> Iterator[Finding]:
     if len({os.path.realpath(entry) for entry in holders}) > 1:
         text = f"LD_LIBRARY_PATH has several libascendcl.so; programs take {holders[0]}"
         yield Finding("variable", "note", text, f"the others are {', '.join(holders[1:])}")
+
+
+_VISIBLE = "ASCEND_RT_VISIBLE_DEVICES"
+
+
+def _visible(text: str | None) -> Iterator[Finding]:
+    """Judge the list of devices as the runtime reads it: up to the first entry that is no id."""
+    if text is None:
+        return
+    ids = _visible_ids(text)
+    entries = text.split(",")
+    advice = "list ids of `npu-smi info` in ascending order, like 0,1, or unset it to see all"
+    if not ids:
+        reason = f"its first entry {entries[0]!r} is no id" if text else "it is empty"
+        yield Finding(
+            "variable", "problem", f"{_VISIBLE}={text} hides every device: {reason}", advice
+        )
+    elif any(later <= earlier for earlier, later in pairwise(ids)):
+        reason = "its ids do not ascend"
+        yield Finding(
+            "variable", "problem", f"{_VISIBLE}={text} hides every device: {reason}", advice
+        )
+    elif len(ids) < len(entries):
+        reason = f"from {entries[len(ids)]!r} on it does not count"
+        yield Finding("variable", "problem", f"{_VISIBLE}={text}: {reason}", advice)
+    else:
+        yield Finding("variable", "ok", f"{_VISIBLE}={text}")
+
+
+def _visible_ids(text: str) -> list[int]:
+    words = (entry.strip(" ") for entry in text.split(","))
+    entries = takewhile(lambda word: word.isascii() and word.isdecimal(), words)
+    return [int(entry) for entry in entries]
 
 
 # Modules that matter when they are there; the first two are needed.
@@ -318,10 +399,15 @@ def _trial(environ: Mapping[str, str]) -> Iterator[Finding]:
     if told.get("same"):
         text = f"a copy to device 0 and back is right: {told['soc']}, {told['devices']} device(s)"
         yield Finding("trial", "ok", text)
+        asked = len(_visible_ids(environ.get(_VISIBLE, "")))
+        if told["devices"] < asked:
+            text = f"only {told['devices']} of the {asked} ids in {_VISIBLE} are devices here"
+            yield Finding("trial", "problem", text, _ADVICE[f"{_VISIBLE}="])
         return
     reason = "it came back changed" if told else _last_error(child.stderr)
     text = f"a copy to device 0 and back fails: {reason or f'exit status {child.returncode}'}"
-    yield Finding("trial", "problem", text)
+    advice = next((advice for word, advice in _ADVICE.items() if word in text), "")
+    yield Finding("trial", "problem", text, advice)
 
 
 def _last_error(text: str) -> str:

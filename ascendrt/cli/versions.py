@@ -7,6 +7,7 @@ packages the interface of the driver that they need (`required_driver_ascendhal_
 
 from __future__ import annotations
 
+import platform
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -62,7 +63,15 @@ def below_the_driver(home: Path) -> list[Component]:
 def of_toolkit(root: Path) -> list[Component]:
     """Return the packages of a toolkit."""
     found = list(_components(root, _PACKAGES, "share/info/{name}/version.info"))
-    return found or list(_components(root, _PACKAGES, "{name}/version.info"))
+    found = found or list(_components(root, _PACKAGES, "{name}/version.info"))
+    return [*_toolkit_itself(root), *found]
+
+
+def _toolkit_itself(root: Path) -> Iterator[Component]:
+    """Yield what the file of the whole toolkit says; its keys are small, one file per processor."""
+    for path in sorted(root.glob("*-linux/ascend_toolkit_install.info")):
+        if facts := read(path):
+            yield Component("cann", path, {"Version": facts.get("version", "unknown"), **facts})
 
 
 def _components(root: Path, names: tuple[str, ...], pattern: str) -> Iterator[Component]:
@@ -87,14 +96,18 @@ def pairs(base: list[Component], toolkit: list[Component]) -> list[Pair]:
                 fits = within(other.version, one.facts[key])
                 found.append(Pair(f"{text}, found {other.version}", fits))
     for part in toolkit:
+        if part.facts.get("arch", platform.machine()) != platform.machine():
+            text = f"{part.name} {part.version} is for {part.facts['arch']}"
+            found.append(Pair(f"{text}, this machine is {platform.machine()}", False))
         needed = part.facts.get("required_driver_ascendhal_version")
         offered = driver.facts.get("ascendhal_version") if driver else None
         if needed and offered:
             text = f"{part.name} {part.version} needs ascendhal {needed} of the driver"
             found.append(Pair(f"{text}, found {offered}", _key(offered) >= _key(needed)))
-    versions = {part.version for part in toolkit} - {"unknown"}
+    packages = [part for part in toolkit if part.name != "cann"]  # counted otherwise: 8.0 is 7.3
+    versions = {part.version for part in packages} - {"unknown"}
     if len(versions) > 1:
-        told = ", ".join(f"{part.name} {part.version}" for part in toolkit)
+        told = ", ".join(f"{part.name} {part.version}" for part in packages)
         found.append(Pair(f"packages of one toolkit differ: {told}", len(_releases(versions)) == 1))
     return found
 
