@@ -5,11 +5,13 @@ Must never import numpy.
 
 from __future__ import annotations
 
+import math
 import operator
 from typing import SupportsIndex
 
 MOST_BYTES = (1 << 63) - 1
 _INT32 = 1 << 31
+_LONG_NS = 1 << 62
 
 
 def whole(
@@ -60,3 +62,19 @@ def room_for(size_bytes: int, offset_bytes: int, all_bytes: int) -> int:
             f"{size_bytes} bytes at offset {offset_bytes} do not fit in {all_bytes} bytes"
         )
     return room
+
+
+def nanoseconds(value: float, name: str) -> int:
+    """Return a time of milliseconds in nanoseconds; infinity is some 146 years.
+
+    Raises: TypeError for what is no number, ValueError for one that says no time.
+    """
+    try:
+        scaled = float(value) * 1e6 if not isinstance(value, (str, bytes)) else None
+    except (TypeError, OverflowError):
+        scaled = None
+    if scaled is None:
+        raise TypeError(f"{name} is {value!r}; it must be a number of milliseconds")
+    if math.isnan(scaled):
+        raise ValueError(f"{name} is not a number; it must be a number of milliseconds")
+    return round(max(-_LONG_NS, min(scaled, _LONG_NS)))

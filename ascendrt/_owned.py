@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 _INVALID_HANDLE = code_of("ACL_ERROR_RT_INVALID_HANDLE")
+# Of a handle, and of a reference to a device that somebody else has dropped.
+_GONE = {_INVALID_HANDLE, code_of("ACL_ERROR_RT_CONTEXT_RELEASE_ERROR")}
 _NO_CONTEXT = code_of("ACL_ERROR_RT_CONTEXT_NULL")
 # What a release answers that is to be done in a context of its own.
 _IN_ANOTHER = frozenset(
@@ -130,7 +132,7 @@ def settle(code: int, api: str, context: int, free: Callable[[], int], **ids: ob
     """
     if code in _IN_ANOTHER and context:
         code = _again_in(context, free)
-    if code == _INVALID_HANDLE or (code and _forked):
+    if code in _GONE or (code and _forked):
         _lib.forget_failure(code, api)
     elif code:
         raise _lib.failure(code, api, **ids)

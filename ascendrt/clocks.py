@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import atexit
 import contextlib
+import logging
 import math
 import selectors
 import threading
@@ -27,15 +28,15 @@ from functools import cache
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
 
-from ascendrt import _backend
+from ascendrt import _backend, _numbers
 from ascendrt.closing import Unique
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
 T = TypeVar("T")
+_log = logging.getLogger(__name__)
 _NS_PER_S = 1_000_000_000
-_NS_PER_MS = 1_000_000
 _IO_PATIENCE_S = 0.02
 _EXIT_PATIENCE_S = 1.0
 
@@ -85,7 +86,7 @@ class Clock:
 
     def after_ms(self, delay_ms: float) -> int:
         """Return the moment in so many milliseconds, in nanoseconds of this clock."""
-        return self.now_ns() + round(delay_ms * _NS_PER_MS)
+        return self.now_ns() + _numbers.nanoseconds(delay_ms, "the time")
 
     def sleep_ms(self, delay_ms: float) -> None:
         """Let time pass for this thread."""
@@ -279,10 +280,12 @@ class Future(Unique, Generic[T]):
         Raises: concurrent.futures.CancelledError; TimeoutError.
         """
         if not self.done():
+            until = None
+            if timeout_ms is not None:
+                until = self._clock.now_ns() + _numbers.nanoseconds(timeout_ms, "timeout_ms")
             signal = self._clock.signal()
             tell = _Teller(signal)
             self.add_done_callback(tell)
-            until = None if timeout_ms is None else self._clock.after_ms(timeout_ms)
             if not signal.wait(until) and not self.done():
                 self._forget(tell)
                 raise TimeoutError(f"no result within {timeout_ms:g} ms")
@@ -291,12 +294,15 @@ class Future(Unique, Generic[T]):
         return cast("BaseException", self._value) if self._state == _FAILED else None
 
     def add_done_callback(self, function: Callable[[Future[T]], None]) -> None:
-        """Call a function with this future once it is done, at once when it is."""
+        """Call a function with this future once it is done, at once when it is.
+
+        What it raises is logged: whoever made the result has nothing to do with it.
+        """
         with _futures:
             if self._state < _DONE:
                 self._callbacks.append(function)
                 return
-        function(self)
+        self._call(function)
 
     def __await__(self) -> Generator[Any, None, T]:
         if not self.done():
@@ -337,7 +343,13 @@ class Future(Unique, Generic[T]):
     def _tell(self) -> None:
         callbacks, self._callbacks = self._callbacks, []
         for callback in callbacks:
-            callback(self)
+            self._call(callback)
+
+    def _call(self, function: Callable[[Future[T]], None]) -> None:
+        try:
+            function(self)
+        except BaseException:
+            _log.exception("a function that was to be called for %r failed", self)
 
     def _forget(self, function: Callable[[Future[T]], None]) -> None:
         with _futures, contextlib.suppress(ValueError):

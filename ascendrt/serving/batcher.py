@@ -11,6 +11,7 @@ for the device only, and a batch takes all that came meanwhile.
 from __future__ import annotations
 
 import bisect
+import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from ascendrt._numbers import nanoseconds, whole
 from ascendrt.clocks import Clock, Future, clock
 from ascendrt.closing import Closing
 from ascendrt.errors import AscendrtError
@@ -72,6 +74,11 @@ class _Entry(Future[Answer], Generic[Request, Answer]):
         self.request = request
         self.arrived_ns = now_ns
 
+    def exception(self, timeout_ms: float | None = None) -> BaseException | None:
+        if not self.done():
+            self.batcher.refuse_own_wait()
+        return super().exception(timeout_ms)
+
     def cancel(self) -> bool:
         waited = not self.done()
         cancelled = super().cancel()
@@ -104,18 +111,15 @@ class DynamicBatcher(Closing, Generic[Request, Answer]):
         check: Callable[[Request], None] | None = None,
         clock: Clock | None = None,
     ) -> None:
-        if max_batch < 1 or max_delay_ms < 0 or workers < 1:
-            raise ValueError(
-                f"max_batch={max_batch} and workers={workers} must be at least 1, "
-                f"max_delay_ms={max_delay_ms:g} at least 0"
-            )
-        if max_queue is not None and max_queue < 1:
-            raise ValueError(f"max_queue={max_queue} must be at least 1, or None for no limit")
+        most = whole(max_batch, "max_batch", 1)
+        self._delay_ns = nanoseconds(max_delay_ms, "max_delay_ms")
+        if self._delay_ns < 0:
+            raise ValueError(f"max_delay_ms is {max_delay_ms}; it must be at least 0")
+        self.max_queue = None if max_queue is None else whole(max_queue, "max_queue", 1)
+        self.gears = tuple(sorted(whole(gear, "a gear", 1) for gear in gears))
+        self.max_batch = min(most, self.gears[-1]) if self.gears else most
+        count = whole(workers, "workers", 1)
         self.clock = clock or _the_clock()
-        self.gears = tuple(sorted(gears))
-        self.max_batch = min(max_batch, self.gears[-1]) if self.gears else max_batch
-        self.max_queue = max_queue
-        self._delay_ns = round(max_delay_ms * _NS_PER_MS)
         self._run = run
         self._check = check
         self._changed = self.clock.condition()
@@ -126,7 +130,8 @@ class DynamicBatcher(Closing, Generic[Request, Answer]):
         )
         self._sizes: dict[int, int] = {}
         self._waits_ns: deque[int] = deque(maxlen=_KEPT_WAITS)
-        self._workers = [self.clock.start(self._work) for _ in range(workers)]
+        self._threads: set[int] = set()  # that run batches
+        self._workers = [self.clock.start(self._work) for _ in range(count)]
 
     @staticmethod
     def of_model(
@@ -187,15 +192,19 @@ class DynamicBatcher(Closing, Generic[Request, Answer]):
             )
 
     def close(self, *, cancel: bool = False) -> None:
-        """Answer what waits, or cancel it, and end; further calls only wait for that."""
+        """Answer what waits, or cancel it, and end; further calls only wait for that.
+
+        Inside of a batch it waits for nothing: the batcher ends when the batch has.
+        """
         with self._changed:
             self._closed = True
             dropped = list(self._queue) if cancel else []
             self._changed.notify_all()
         for entry in dropped:
             entry.cancel()
-        for worker in self._workers:
-            worker.result()
+        if threading.get_ident() not in self._threads:
+            for worker in self._workers:
+                worker.result()
 
     def _leave(self, error: BaseException | None) -> None:
         self.close(cancel=error is not None)
@@ -211,9 +220,18 @@ class DynamicBatcher(Closing, Generic[Request, Answer]):
                 return  # a worker has it and will see
             self._changed.notify_all()
 
+    def refuse_own_wait(self) -> None:
+        """Raise RuntimeError inside of a batch: the answer may need this very thread."""
+        if threading.get_ident() in self._threads:
+            raise RuntimeError("a batch cannot wait for another answer of its own DynamicBatcher")
+
     def _work(self) -> None:
-        while batch := self._collect():
-            self._run_batch(batch)
+        self._threads.add(threading.get_ident())
+        try:
+            while batch := self._collect():
+                self._run_batch(batch)
+        finally:
+            self._threads.discard(threading.get_ident())
 
     def _collect(self) -> list[_Entry[Request, Answer]]:
         """Wait for a batch, Note [When a batch leaves]; none when the batcher has ended."""
@@ -260,7 +278,7 @@ class DynamicBatcher(Closing, Generic[Request, Answer]):
         answers: Sequence[Answer] = ()
         error: BaseException | None = None
         try:
-            answers = self._run([entry.request for entry in batch])
+            answers = list(self._run([entry.request for entry in batch]))
             if len(answers) != len(batch):
                 raise ValueError(f"{len(batch)} requests got {len(answers)} answers")
         except BaseException as raised:

