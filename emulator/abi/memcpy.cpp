@@ -230,6 +230,16 @@ void check_limits(const memory::Rows& rows) {
                                              name_of(dst) + " is not possible, only " + allowed);
 }
 
+// The driver of a board on which the 310B is the root complex has no copy of rows.
+// src: the manual page of aclrtMemcpy2d; 207000 is what such a board was seen to say
+void check_rows_there() {
+  if (!core::is_310b(core::runtime().soc()) || !memory::open_mode()) return;
+  base::fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+             "driver error: feature not support. A board whose host and device are one (a 310B as "
+             "root complex, ASCENDRT_DEVICE_MEMORY=open here) copies no rows; copy each with "
+             "aclrtMemcpy, or all of them at once");
+}
+
 void copy_rows_blocking(void* dst, const void* src, const memory::Rows& rows,
                         aclrtMemcpyKind kind) {
   if (rows.width == 0 || rows.height == 0) return;
@@ -246,6 +256,7 @@ void copy_rows_blocking(void* dst, const void* src, const memory::Rows& rows,
   }
   const auto context = core::current_context();
   core::check_blocking_allowed();
+  check_rows_there();
   blocking(*context, dst, src, rows.width * rows.height,
            [=] { memory::copy_rows(dst, src, rows); });
 }
@@ -275,6 +286,7 @@ void copy_rows_async(void* dst, const void* src, const memory::Rows& rows, aclrt
     refuse_direction(to, from, "host to device and back, and device to device");
   }
   const auto queue = core::in_current_context(stream);
+  check_rows_there();
   if (to == Place::kPageable || from == Place::kPageable) {
     check_may_block(queue);
     queue->synchronize_or_raise(kForever);

@@ -86,6 +86,12 @@ aclError art_emu_aclopSetAttrDataType(aclopAttr* attr, const char* attrName,
       [&] { set(attr, attrName, model::DataTypeAttr{raw(attrValue)}); });
 }
 
+aclError art_emu_aclopSetAttrListDataType(aclopAttr* attr, const char* attrName, int numValues,
+                                          const aclDataType values[]) {
+  return call<ApiId::aclopSetAttrListDataType>(
+      [&] { set(attr, attrName, model::DataTypeList{list<int64_t>(numValues, values)}); });
+}
+
 aclError art_emu_aclopSetAttrListBool(aclopAttr* attr, const char* attrName, int numValues,
                                       const uint8_t* values) {
   return call<ApiId::aclopSetAttrListBool>(

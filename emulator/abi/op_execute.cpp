@@ -2,6 +2,7 @@
 // needs no compiled model here, unlike on a device. Must never: compute anything itself.
 //
 // src: hicann/ge api/acl/acl_op_executor/single_op/op.cpp, builtin/cast_op.cpp
+#include <algorithm>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "abi/op_objects.hpp"
 #include "gen/prototypes.h"
 #include "memory/memory.hpp"
+#include "model/loaded.hpp"
 
 namespace ascendrt::abi {
 namespace {
@@ -84,7 +86,7 @@ model::AttrMap attributes(const aclopAttr* attr) {
 
 bool all_empty(const Descs& outputs) {
   for (const auto& output : outputs) {
-    if (output->fields.element_count() != 0) return false;
+    if (std::ranges::count(output->fields.dims, 0) == 0) return false;
   }
   return !outputs.empty();
 }
@@ -112,23 +114,30 @@ void execute(const Call& c, const model::AttrMap& attrs, aclrtStream stream) {
 
 void check_on_device(const Descs& descs, const char* name) {
   for (const auto& desc : descs) {
-    if (!is_host(desc->fields)) continue;
-    base::fail(ACL_ERROR_API_NOT_SUPPORT,
-               std::string("argument ") + name +
-                   ": a tensor placed in host memory cannot belong to a handle; run the operator "
-                   "with aclopExecuteV2",
-               base::Layer::kAcl);
+    if (!is_host(desc->fields) || desc->fields.constant) continue;
+    base::fail(
+        ACL_ERROR_API_NOT_SUPPORT,
+        std::string("argument ") + name +
+            ": a tensor placed in host memory cannot be described before it is there; run the "
+            "operator with aclopExecuteV2",
+        base::Layer::kAcl);
   }
+}
+
+// Of tensors that are not there yet.
+DescribedOp described_ahead(const Call& c, const model::AttrMap& attrs) {
+  check_not_null(c.type, "opType");
+  const Descs inputs = members<TensorDesc>(c.input_count, c.input_descs, "inputDesc");
+  const Descs outputs = members<TensorDesc>(c.output_count, c.output_descs, "outputDesc");
+  check_on_device(inputs, "inputDesc");
+  check_on_device(outputs, "outputDesc");
+  return described(c.type, inputs, {}, outputs, attrs);
 }
 
 void create_handle(const Call& c, const model::AttrMap& attrs, aclopHandle** handle) {
   check_not_null(c.type, "opType");
   check_not_null(handle, "handle");
-  const Descs inputs = members<TensorDesc>(c.input_count, c.input_descs, "inputDesc");
-  const Descs outputs = members<TensorDesc>(c.output_count, c.output_descs, "outputDesc");
-  check_on_device(inputs, "inputDesc");
-  check_on_device(outputs, "outputDesc");
-  *handle = new_op_handle(described(c.type, inputs, {}, outputs, attrs));
+  *handle = new_op_handle(described_ahead(c, attrs));
 }
 
 void check_count(base::Code code, const char* what, size_t given, size_t wanted) {
@@ -148,6 +157,90 @@ void execute_handle(aclopHandle* handle, const Buffers& inputs, const Buffers& o
   check_count(ACL_ERROR_OP_INPUT_NOT_MATCH, "inputs", inputs.size(), made->op.op->inputs().size());
   check_count(ACL_ERROR_OP_OUTPUT_NOT_MATCH, "outputs", outputs.size(), made->op.outputs.size());
   submit_op(made->op, places(inputs), places(outputs), stream);
+}
+
+void check_compile_kind(const aclopCompileType& kind) {
+  if (raw(kind) == ACL_COMPILE_SYS || raw(kind) == ACL_COMPILE_UNREGISTERED) return;
+  base::fail(ACL_ERROR_API_NOT_SUPPORT,
+             "argument compileFlag is " + std::to_string(raw(kind)) +
+                 ", neither ACL_COMPILE_SYS nor ACL_COMPILE_UNREGISTERED",
+             base::Layer::kAcl);
+}
+
+void refuse_own_operator(const aclopCompileType& kind, const char* path) {
+  if (raw(kind) == ACL_COMPILE_SYS) return;
+  check_not_null(path, "opPath");
+  base::fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+             "operators of the client's own (ACL_COMPILE_UNREGISTERED, here " + std::string(path) +
+                 ") are compiled for the chip; the emulator has only those of the graph engine");
+}
+
+void check_filled(const Buffers& buffers, const char* name) {
+  for (const auto& buffer : buffers) {
+    if (buffer->data != nullptr || buffer->size == 0) continue;
+    refuse_argument(std::string("argument ") + name + ": a buffer of " +
+                    std::to_string(buffer->size) + " bytes has a null address");
+  }
+}
+
+// Unlike the plain entries these look at the buffers before they look for empty outputs.
+void compile_and_execute(const Call& c, const aclopAttr* attr, const aclopCompileType& kind,
+                         const char* path, aclrtStream stream) {
+  check_compile_kind(kind);
+  check_not_null(c.type, "opType");
+  members<TensorDesc>(c.input_count, c.input_descs, "inputDesc");
+  const Descs outputs = members<TensorDesc>(c.output_count, c.output_descs, "outputDesc");
+  check_filled(members<DataBuffer>(c.input_count, c.inputs, "inputs"), "inputs");
+  check_filled(members<DataBuffer>(c.output_count, c.outputs, "outputs"), "outputs");
+  if (all_empty(outputs)) return;
+  refuse_own_operator(kind, path);
+  execute(c, attributes(attr), stream);
+}
+
+// Values decide some shapes, so all that lies in the buffers is read.
+std::vector<model::TensorType> inferred(const char* type, const Descs& descs,
+                                        const Buffers& buffers, model::AttrMap attrs) {
+  std::vector<model::SingleOperand> operands;
+  for (size_t i = 0; i < descs.size(); ++i) {
+    const TensorFields& fields = descs[i]->fields;
+    const uint64_t size = fields.size_bytes();
+    if (buffers[i]->data == nullptr || buffers[i]->size < std::max<uint64_t>(size, 1)) {
+      refuse_argument("input " + std::to_string(i) + " has a buffer of " +
+                      std::to_string(buffers[i]->size) + " bytes, its description needs " +
+                      std::to_string(size));
+    }
+    model::Bytes bytes(size);
+    memory::copy(bytes.data(), buffers[i]->data, size);
+    operands.push_back({type_of(fields), !is_left_out(fields),
+                        std::make_shared<const model::Bytes>(std::move(bytes))});
+  }
+  const model::SingleOp op(type, std::move(attrs), std::move(operands));
+  if (auto found = op.results()) return *found;
+  std::vector<model::TensorType> types;
+  const std::vector<std::span<const uint8_t>> nothing(descs.size());
+  for (const auto& result : op.run(nothing, model::compute_workers())) {
+    types.push_back(result.type);
+  }
+  return types;
+}
+
+void infer(const Call& c, const aclopAttr* attr) {
+  check_not_null(c.type, "opType");
+  const Descs inputs = members<TensorDesc>(c.input_count, c.input_descs, "inputDesc");
+  const Descs outputs = members<TensorDesc>(c.output_count, c.output_descs, "outputDesc");
+  const Buffers buffers = members<DataBuffer>(c.input_count, c.inputs, "inputs");
+  const auto types = inferred(c.type, inputs, buffers, attributes(attr));
+  if (outputs.size() > types.size()) {
+    base::fail(ACL_ERROR_OP_OUTPUT_NOT_MATCH,
+               std::to_string(outputs.size()) + " outputs are described, " + c.type + " has " +
+                   std::to_string(types.size()),
+               base::Layer::kAcl);
+  }
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    outputs[i]->fields.dtype = types[i].dtype;
+    outputs[i]->fields.dims = model::to_dims(types[i].shape);
+    outputs[i]->fields.shape_range.clear();
+  }
 }
 
 // Cuts towards zero whatever `truncate` says: the chips that ask for it are not emulated.
@@ -184,6 +277,52 @@ aclError art_emu_aclopExecuteV2(const char* opType, int numInputs, aclTensorDesc
   return call<ApiId::aclopExecuteV2>([&] {
     execute({opType, numInputs, inputDesc, inputs, numOutputs, outputDesc, outputs},
             attributes(attr), stream);
+  });
+}
+
+aclError art_emu_aclopCompile(const char* opType, int numInputs,
+                              const aclTensorDesc* const inputDesc[], int numOutputs,
+                              const aclTensorDesc* const outputDesc[], const aclopAttr* attr,
+                              aclopEngineType /*engineType*/, aclopCompileType compileFlag,
+                              const char* opPath) {
+  return call<ApiId::aclopCompile>([&] {
+    check_compile_kind(compileFlag);
+    check_not_null(opType, "opType");
+    refuse_own_operator(compileFlag, opPath);
+    described_ahead({opType, numInputs, inputDesc, nullptr, numOutputs, outputDesc, nullptr},
+                    attributes(attr));
+  });
+}
+
+aclError art_emu_aclopCompileAndExecute(
+    const char* opType, int numInputs, const aclTensorDesc* const inputDesc[],
+    const aclDataBuffer* const inputs[], int numOutputs, const aclTensorDesc* const outputDesc[],
+    aclDataBuffer* const outputs[], const aclopAttr* attr, aclopEngineType /*engineType*/,
+    aclopCompileType compileFlag, const char* opPath, aclrtStream stream) {
+  return call<ApiId::aclopCompileAndExecute>([&] {
+    compile_and_execute({opType, numInputs, inputDesc, inputs, numOutputs, outputDesc, outputs},
+                        attr, compileFlag, opPath, stream);
+  });
+}
+
+aclError art_emu_aclopCompileAndExecuteV2(const char* opType, int numInputs,
+                                          aclTensorDesc* inputDesc[], aclDataBuffer* inputs[],
+                                          int numOutputs, aclTensorDesc* outputDesc[],
+                                          aclDataBuffer* outputs[], aclopAttr* attr,
+                                          aclopEngineType /*engineType*/,
+                                          aclopCompileType compileFlag, const char* opPath,
+                                          aclrtStream stream) {
+  return call<ApiId::aclopCompileAndExecuteV2>([&] {
+    compile_and_execute({opType, numInputs, inputDesc, inputs, numOutputs, outputDesc, outputs},
+                        attr, compileFlag, opPath, stream);
+  });
+}
+
+aclError art_emu_aclopInferShape(const char* opType, int numInputs, aclTensorDesc* inputDesc[],
+                                 aclDataBuffer* inputs[], int numOutputs,
+                                 aclTensorDesc* outputDesc[], aclopAttr* attr) {
+  return call<ApiId::aclopInferShape>([&] {
+    infer({opType, numInputs, inputDesc, inputs, numOutputs, outputDesc, nullptr}, attr);
   });
 }
 

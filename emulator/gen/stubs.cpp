@@ -54,9 +54,6 @@ aclError art_emu_aclmdlInitDump(void) {
 aclError art_emu_aclmdlSetDump(const char *dumpCfgPath) {
   return abi::stub_status(ApiId::aclmdlSetDump);
 }
-aclError art_emu_aclopCompileAndExecute(const char *opType, int numInputs, const aclTensorDesc *const inputDesc[], const aclDataBuffer *const inputs[], int numOutputs, const aclTensorDesc *const outputDesc[], aclDataBuffer *const outputs[], const aclopAttr *attr, aclopEngineType engineType, aclopCompileType compileFlag, const char *opPath, aclrtStream stream) {
-  return abi::stub_status(ApiId::aclopCompileAndExecute);
-}
 aclError art_emu_aclopStartDumpArgs(uint32_t dumpType, const char *path) {
   return abi::stub_status(ApiId::aclopStartDumpArgs);
 }

@@ -98,6 +98,11 @@ const char* kind_name(const AttrValue& value) {
   if (value.as<std::vector<int64_t>>() != nullptr) return "a list of whole numbers";
   if (value.as<std::vector<float>>() != nullptr) return "a list of numbers with a point";
   if (value.as<std::vector<std::string>>() != nullptr) return "a list of texts";
+  if (value.as<bool>() != nullptr) return "a yes or no";
+  if (value.as<std::vector<bool>>() != nullptr) return "a list of yes and no";
+  if (value.as<DataTypeAttr>() != nullptr) return "a data type";
+  if (value.as<DataTypeList>() != nullptr) return "a list of data types";
+  if (value.as<std::vector<std::vector<int64_t>>>() != nullptr) return "a list of lists";
   if (value.as<Box<Tensor>>() != nullptr) return "a tensor";
   return "of another type";
 }

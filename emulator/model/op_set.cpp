@@ -117,17 +117,15 @@ std::vector<float> OpView::constant_floats(size_t i) const {
 }
 
 bool OpView::flag(std::string_view attr, bool fallback) const {
-  if (const auto value = op.attrs.get_bool(attr)) return *value;
   return op.attrs.int_or(attr, fallback ? 1 : 0) != 0;
 }
 
 std::vector<int64_t> OpView::ints(std::string_view attr) const {
-  const auto* values = op.attrs.get_ints(attr);
-  if (values == nullptr) {
+  if (op.attrs.find(attr) == nullptr) {
     fail("attribute " + std::string(attr) +
          " is not in the file (compilers drop it from operators they merge)");
   }
-  return *values;
+  return op.attrs.ints_or(attr, {});
 }
 
 // Which matrix of an operand belongs to matrix `index` of the result.

@@ -126,8 +126,7 @@ ops::PoolShape pool_shape(const OpView& v) {
   const auto pads = mode == "VALID" ? std::vector<int64_t>(4, 0) : four(v, "pads");
   const auto dilations = v.op.attrs.ints_or("dilation", {1, 1, 1, 1});
   if (dilations.size() != 4) v.fail("attribute dilation must have 4 numbers");
-  if (v.op.attrs.get_bool("global_pooling").value_or(false))
-    v.fail("global_pooling is not computed");
+  if (v.flag("global_pooling")) v.fail("global_pooling is not computed");
   const ops::Shape& x = v.shape(0);
   ops::PoolShape s;
   s.planes = x[0] * x[1];
@@ -143,7 +142,7 @@ ops::PoolShape pool_shape(const OpView& v) {
   s.pad_bottom = pads[1];
   s.pad_left = pads[2];
   s.pad_right = pads[3];
-  const bool ceil = v.op.attrs.get_bool("ceil_mode").value_or(false);
+  const bool ceil = v.flag("ceil_mode");
   s.rounding = ceil ? ops::Rounding::kCeil : ops::Rounding::kFloor;
   s.resolve();
   return s;
@@ -164,7 +163,7 @@ Kernel build_max_pool(const OpView& v, std::span<const TensorType>) {
 }
 
 Kernel build_average_pool(const OpView& v, std::span<const TensorType>) {
-  const bool exclusive = v.op.attrs.get_bool("exclusive").value_or(true);
+  const bool exclusive = v.flag("exclusive", true);
   const auto count = exclusive ? ops::PadsCount::kNo : ops::PadsCount::kYes;
   return {[s = pool_shape(v), count](Inputs in, Outputs out, const ops::Exec& exec) {
             ops::average_pool(s, count, in[0].as<const float>(), out[0].as<float>(), exec);

@@ -154,7 +154,7 @@ std::vector<TensorType> infer_top_k(const OpView& v) {
 }
 
 Kernel build_top_k(const OpView& v, std::span<const TensorType>) {
-  const bool largest = v.op.attrs.get_bool("largest").value_or(true);
+  const bool largest = v.flag("largest", true);
   const auto order = largest ? ops::Order::kLargest : ops::Order::kSmallest;
   return make_kernel(
       [order, axis = axis_of(v, "dim", -1)](Inputs in, Outputs out, const ops::Exec& exec) {
@@ -322,7 +322,7 @@ OwnedTensor pick(const OpView& v, bool flat, size_t axis, const std::vector<int6
 }
 
 std::vector<OwnedTensor> run_compress(const OpView& v, const ops::Exec&) {
-  const bool flat = !v.op.attrs.get_int("axis");
+  const bool flat = v.op.attrs.find("axis") == nullptr;
   const size_t axis = flat ? 0 : axis_of(v, "axis", 0);
   const int64_t length = flat ? v.shape(0).elements() : v.shape(0)[axis];
   const ops::TensorView condition = v.constant_view(1);
@@ -336,7 +336,7 @@ std::vector<OwnedTensor> run_compress(const OpView& v, const ops::Exec&) {
 
 // Gives the unique slices, their first places, the place of each slice among them, and counts.
 std::vector<OwnedTensor> run_unique(const OpView& v, const ops::Exec&) {
-  const bool flat = !v.op.attrs.get_int("axis");
+  const bool flat = v.op.attrs.find("axis") == nullptr;
   const size_t axis = flat ? 0 : axis_of(v, "axis", 0);
   const ops::Shape& x = v.shape(0);
   const bool sorted = v.op.attrs.int_or("sorted", 1) != 0;

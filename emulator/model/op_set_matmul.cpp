@@ -12,8 +12,7 @@ namespace {
 constexpr size_t kOperands = 4;  // a, b, bias, offset_w
 
 bool either_flag(const OpView& v, std::string_view first, std::string_view second) {
-  const auto value = v.op.attrs.get_bool(first);
-  return value ? *value : v.op.attrs.get_bool(second).value_or(false);
+  return v.flag(v.op.attrs.find(first) != nullptr ? first : second);
 }
 
 // Constant bytes need not be aligned in the file.

@@ -37,7 +37,8 @@ std::vector<TensorType> infer_loss(const OpView& v) {
 }
 
 Kernel build_loss(const OpView& v, std::span<const TensorType>) {
-  const auto ignored = v.op.attrs.get_int("ignore_index");
+  std::optional<int64_t> ignored;
+  if (v.op.attrs.find("ignore_index") != nullptr) ignored = v.op.attrs.int_or("ignore_index", 0);
   return make_kernel([form = loss_form(v), ignored](Inputs in, Outputs out, const ops::Exec& exec) {
     const float* weight = in.size() > 2 ? in[2].as<const float>() : nullptr;
     ops::nll_loss(form, in[0], in[1], weight, ignored ? &*ignored : nullptr, out[0], exec);

@@ -185,7 +185,7 @@ std::vector<TensorType> infer_pad(const OpView& v) {
   want_sized(v, 0);
   const ops::Shape& x = v.shape(0);
   const auto pads = full_pads(v);
-  if (v.op.attrs.get_bool("paddings_contiguous").value_or(false)) {
+  if (v.flag("paddings_contiguous")) {
     v.fail("paddings_contiguous is not computed");
   }
   if (pads.size() != 2 * x.rank()) v.fail("needs two pads per dim");

@@ -55,12 +55,12 @@ aclDataType byte_result(const OpView& v) {
 }
 
 ops::ByteScale byte_scale(const OpView& v, const std::string& name, aclDataType dtype) {
-  const auto scale = v.op.attrs.get_float(name + "_scale");
+  const float scale = v.op.attrs.float_or(name + "_scale", 0);
   const int64_t zero = v.op.attrs.int_or(name + "_zero_point", 0);
   const int32_t turn = is_signed(dtype) ? 128 : 0;
-  if (!scale || !std::isnormal(*scale) || *scale < 0) v.fail(name + "_scale must be above zero");
+  if (!std::isnormal(scale) || scale < 0) v.fail(name + "_scale must be above zero");
   if (zero + turn < 0 || zero + turn > 255) v.fail(name + "_zero_point must be a byte");
-  return {*scale, static_cast<int32_t>(zero) + turn};
+  return {scale, static_cast<int32_t>(zero) + turn};
 }
 
 int32_t byte_bound(const OpView& v, const std::string& name, aclDataType dtype) {

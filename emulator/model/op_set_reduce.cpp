@@ -55,7 +55,7 @@ std::vector<size_t> reduced_axes(const OpView& v) {
 }
 
 bool keeps_all(const OpView& v, const std::vector<size_t>& axes) {
-  return axes.empty() && v.op.attrs.get_bool("noop_with_empty_axes").value_or(false);
+  return axes.empty() && v.flag("noop_with_empty_axes");
 }
 
 std::vector<TensorType> infer_reduce(const OpView& v) {
@@ -63,7 +63,7 @@ std::vector<TensorType> infer_reduce(const OpView& v) {
   const ops::Shape& x = v.shape(0);
   if (keeps_all(v, axes)) return {v.inputs[0].type};
   const char* attr = v.op.type == "LpNormV2" ? "keepdim" : "keep_dims";
-  const bool keep = v.op.attrs.get_bool(attr).value_or(false);
+  const bool keep = v.flag(attr);
   ops::Shape y;
   for (size_t i = 0; i < x.rank(); ++i) {
     const bool gone = axes.empty() || std::binary_search(axes.begin(), axes.end(), i);
@@ -184,7 +184,7 @@ std::vector<TensorType> infer_batch_norm(const OpView& v) {
   v.want_float(0);
   if (v.op.attrs.string_or("data_format", "NCHW") != "NCHW") v.fail("only NCHW is computed");
   if (v.shape(0).rank() < 2) v.fail("needs rank 2 or more");
-  if (v.op.attrs.get_bool("is_training").value_or(true)) v.fail("training mode is not computed");
+  if (v.flag("is_training", true)) v.fail("training mode is not computed");
   want_lists(v, 1, 4, v.shape(0)[1]);
   return {v.inputs[0].type};
 }

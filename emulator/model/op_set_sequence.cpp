@@ -51,10 +51,21 @@ constexpr GateRow kGates[] = {
     {"Softplus", ops::Gate::kSoftplus, 0, 0},
 };
 
+template <class T>
+std::vector<T> list_or_none(const OpView& v, std::string_view name) {
+  const AttrValue* value = v.op.attrs.find(name);
+  if (value == nullptr || value->as<EmptyList>() != nullptr) return {};
+  const auto* list = value->as<std::vector<T>>();
+  if (list == nullptr) {
+    v.fail("attribute '" + std::string(name) + "' is no list of " +
+           (std::is_same_v<T, float> ? "numbers with a point" : "texts"));
+  }
+  return *list;
+}
+
 void set_functions(const OpView& v, ops::RecurrentParams& p) {
   const size_t each = p.cell == ops::Cell::kRnn ? 1 : (p.cell == ops::Cell::kGru ? 2 : 3);
-  std::vector<std::string> names;
-  if (const auto* given = v.op.attrs.get_strings("activations")) names = *given;
+  std::vector<std::string> names = list_or_none<std::string>(v, "activations");
   if (names.empty()) {
     const std::vector<std::string> usual = {"Sigmoid", "Tanh", "Tanh"};
     const auto first = usual.begin() + (p.cell == ops::Cell::kRnn ? 1 : 0);
@@ -63,15 +74,15 @@ void set_functions(const OpView& v, ops::RecurrentParams& p) {
     }
   }
   if (names.size() != each * static_cast<size_t>(p.directions)) v.fail("activations");
-  const auto* alphas = v.op.attrs.get_floats("activation_alpha");
-  const auto* betas = v.op.attrs.get_floats("activation_beta");
+  const auto alphas = list_or_none<float>(v, "activation_alpha");
+  const auto betas = list_or_none<float>(v, "activation_beta");
   for (size_t i = 0; i < names.size(); ++i) {
     const auto* row = std::find_if(std::begin(kGates), std::end(kGates),
                                    [&](const GateRow& r) { return r.name == names[i]; });
     if (row == std::end(kGates)) v.fail("activation " + names[i] + " is not computed");
     ops::GateFunction f{row->kind, row->alpha, row->beta};
-    if (alphas != nullptr && i < alphas->size()) f.alpha = (*alphas)[i];
-    if (betas != nullptr && i < betas->size()) f.beta = (*betas)[i];
+    if (i < alphas.size()) f.alpha = alphas[i];
+    if (i < betas.size()) f.beta = betas[i];
     p.functions.push_back(f);
   }
 }

@@ -52,7 +52,7 @@ ops::Shape with_dims(int64_t batch, int64_t channels, const ops::WindowShape::Di
 ops::WindowShape pool_window(const OpView& v) {
   v.want_count(1, 1);
   ops::WindowShape s = window_of(v, v.shape(0), v.ints("ksize"), "dilation");
-  s.resolve(v.op.attrs.get_bool("ceil_mode").value_or(false));
+  s.resolve(v.flag("ceil_mode"));
   return s;
 }
 
@@ -60,7 +60,7 @@ ops::PoolParams pool_params(const OpView& v) {
   ops::PoolParams p;
   if (v.op.type == "AvgPool3D") p.kind = ops::PoolKind::kAverage;
   if (v.op.type == "LpPool") p.kind = ops::PoolKind::kLp;
-  p.count_pads = v.op.attrs.get_bool("count_include_pad").value_or(false);
+  p.count_pads = v.flag("count_include_pad");
   p.p = v.op.attrs.int_or("p", 2);
   p.column_major = v.op.attrs.int_or("storage_order", 0) != 0;
   return p;

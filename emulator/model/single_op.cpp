@@ -51,11 +51,14 @@ OpView SingleOp::view(std::span<const std::span<const uint8_t>> bytes) const {
 
 std::optional<std::vector<TensorType>> SingleOp::results() const {
   if (type_->infer == nullptr) return std::nullopt;
+  std::optional<std::vector<TensorType>> types;
   try {
-    return infer_op(*type_, view({}));
-  } catch (const ops::NotKnown&) {
-    return std::nullopt;
+    types = infer_op(*type_, view({}));
+    // Only the kernel's maker looks at all attributes.
+    static_cast<void>(build_op(*type_, view({}), *types));
+  } catch (const ops::NotKnown&) {  // values decide: what is missing is seen when they are there
   }
+  return types;
 }
 
 std::vector<OwnedTensor> SingleOp::run(std::span<const std::span<const uint8_t>> bytes,

@@ -28,8 +28,8 @@ class SingleOp {
 
   const OpType& type() const { return *type_; }
   const std::vector<SingleOperand>& inputs() const { return inputs_; }
-  // Types of the results; nullopt when values decide them. Raises when the operands do not fit the
-  // operator.
+  // Types of the results; nullopt when values decide them. Raises when operands or attributes do
+  // not fit the operator.
   std::optional<std::vector<TensorType>> results() const;
   // `bytes`: one span per input, not looked at for those that are known or not connected.
   std::vector<OwnedTensor> run(std::span<const std::span<const uint8_t>> bytes,

@@ -319,6 +319,24 @@ def copy_2d(stream: Any, *arguments: Any) -> int:
     return int(acl.aclrtMemcpy2dAsync(*arguments, stream))
 
 
+@rule("S6.209")
+def test_copy_2d_on_a_board() -> None:
+    """The arguments are looked at first; a copy in one piece works."""
+
+    def body() -> Any:
+        ok(acl.aclrtSetDevice(0))
+        device, host, stream = malloc(8), malloc_host(8), new_stream()
+        rows = (device, 4, host, 4, 4, 2, 1)
+        return [
+            acl.aclrtMemcpy2d(*rows), acl.aclrtMemcpy2dAsync(*rows, stream),
+            acl.aclrtMemcpy2d(*rows[:6], 99), acl.aclrtMemcpy(device, 8, host, 8, 1),
+        ]  # fmt: skip
+
+    for open_memory, code in (("open", 207000), ("strict", 0)):
+        memory = {"ASCENDRT_DEVICE_MEMORY": open_memory}
+        assert rawabi.fresh_on("310B", body, memory) == [code, code, 100000, 0]
+
+
 @rule("S6.62")
 def test_copy_2d_of_nothing(block: Any, stream: Any) -> None:
     write(block, b"kept")

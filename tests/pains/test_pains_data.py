@@ -62,6 +62,21 @@ def test_a_queued_copy_between_hosts(program: Program) -> None:
     assert code == 207000 and "host to host" in text
 
 
+@pain(105)
+def test_rows_are_not_copied_on_a_board(program: Program) -> None:
+    """A 310B that is its own host: the same program works as a card in a host."""
+    body = """
+        acl.init(); acl.rt.set_device(0)
+        device, host = acl.rt.malloc(64, 0)[0], acl.rt.malloc_host(64)[0]
+        answer(acl.rt.get_run_mode()[0], acl.rt.memcpy2d(device, 8, host, 8, 8, 4, 1), told())
+    """
+    chip = {"ASCENDRT_SOC": "Ascend310B4"}
+    mode, code, text = program(body, ASCENDRT_DEVICE_MEMORY="open", **chip).answer
+    assert (mode, code) == (0, 207000)
+    assert "feature not support" in text and "copies no rows" in text and "aclrtMemcpy" in text
+    assert program(body, **chip).answer[:2] == [1, 0]
+
+
 @pain(103)
 def test_more_bytes_than_fit(program: Program) -> None:
     run = program("""

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from aclchild import ok
+from aclchild import forget, ok, recent
 from acleffects import Recorder, shows
 from devicebytes import read, write
 
@@ -113,6 +113,125 @@ def test_an_attribute_changes_what_is_computed(ops: Ops, acl: Recorder) -> None:
         )
         np.testing.assert_array_equal(ops.get(target, x), np.where(x < 0, x * slope, x))
     acl.op.destroy_attr(attr)
+
+
+class Attributes:
+    """One operator with other attributes each time."""
+
+    def __init__(self, ops: Ops, kind: str, *inputs: Array) -> None:
+        self.ops, self.kind, self.op = ops, kind, ops.acl.op
+        self.inputs = [ops.buffer(each)[1] for each in inputs]
+        self.descs = [ops.desc(each) for each in inputs]
+
+    def run(self, setter: str, name: str, value: Any, *wanted: Array) -> int:
+        """Set one attribute, run, and compare; the status of the run."""
+        attr = self.op.create_attr()
+        answer = getattr(self.op, f"set_attr_{setter}")(attr, name, value)
+        assert answer in (0, (attr, 0))
+        places = [self.ops.buffer(np.zeros_like(each)) for each in wanted]
+        descs = [self.ops.desc(each) for each in wanted]
+        code: int = self.op.execute_v2(
+            self.kind, self.descs, self.inputs, descs, [out for _, out in places], attr,
+            self.ops.stream,
+        )  # fmt: skip
+        self.op.destroy_attr(attr)
+        for (block, _), each in zip(places, wanted, strict=True) if code == 0 else ():
+            np.testing.assert_allclose(self.ops.get(block, each), each, rtol=1e-6)
+        return code
+
+
+@shows("op.set_attr_int", "op.set_attr_data_type")
+def test_types_as_attributes(ops: Ops) -> None:
+    """A cast takes its type as a number or as a type."""
+    x = numbers(5, "float32", 2, 3)
+    cast = Attributes(ops, "Cast", x)
+    for setter in ("int", "data_type"):
+        for wanted in (x.astype(np.float16), x.astype(np.int32)):
+            assert cast.run(setter, "dst_type", NUMBERS[wanted.dtype.name], wanted) == 0
+        assert cast.run(setter, "dst_type", NUMBERS["int8"], x) == 100022
+
+
+@shows("op.set_attr_string")
+def test_texts_as_attributes(ops: Ops, acl: Recorder) -> None:
+    x = numbers(6, "float32", 1, 4, 1, 2)
+    shuffle = Attributes(ops, "DepthToSpace", x)
+    assert shuffle.run("string", "mode", "CRD", x) == 100024  # there is no block_size
+    blocks = x.reshape(1, 1, 2, 2, 1, 2)
+    attr, out = acl.op.create_attr(), ops.buffer(np.zeros((1, 1, 2, 4), np.float32))
+    assert acl.op.set_attr_int(attr, "block_size", 2) == 0
+    for mode, turn in (("CRD", (0, 1, 4, 2, 5, 3)), ("DCR", (0, 3, 4, 1, 5, 2))):
+        assert acl.op.set_attr_string(attr, "mode", mode) == 0
+        source = blocks if mode == "CRD" else x.reshape(1, 2, 2, 1, 1, 2)
+        wanted = source.transpose(turn).reshape(1, 1, 2, 4)
+        ends = (shuffle.descs, shuffle.inputs, [ops.desc(wanted)], [out[1]])
+        assert acl.op.execute_v2("DepthToSpace", *ends, attr, ops.stream) == 0
+        np.testing.assert_array_equal(ops.get(out[0], wanted), wanted)
+    acl.op.destroy_attr(attr)
+
+
+@shows("op.set_attr_list_int")
+@pytest.mark.parametrize("make", [list, np.array])
+def test_lists_of_numbers_as_attributes(ops: Ops, make: Any) -> None:
+    x = numbers(7, "float32", 2, 3)
+    unsqueeze = Attributes(ops, "Unsqueeze", x)
+    assert unsqueeze.run("list_int", "axes", make([0, 2]), x.reshape(1, 2, 1, 3)) == 0
+    assert unsqueeze.run("list_int", "axes", make([0, 1]), x.reshape(1, 1, 2, 3)) == 0
+    assert unsqueeze.run("list_int", "axes", make([1]), x.reshape(1, 2, 1, 3)) == 100022
+
+
+@shows("op.set_attr_list_string", "op.set_attr_list_float")
+def test_functions_of_a_recurrent_network(ops: Ops, acl: Recorder) -> None:
+    """One step of one cell: f(x * w), with f by name and its factor by another list."""
+    x, w = np.array([[[-3]]], np.float32), np.array([[[0.5]]], np.float32)
+    results = [np.zeros((1, 1, 1, 1), np.float32), np.zeros((1, 1, 1), np.float32)]
+
+    def step(value: float) -> tuple[Array, Array]:
+        return results[0] + np.float32(value), results[1] + np.float32(value)
+
+    cell = Attributes(ops, "CommonRNN", x, w, w)
+    assert cell.run("list_string", "activations", ["Relu"], *step(0)) == 0
+    assert cell.run("list_string", "activations", ["Affine"], *step(-1.5)) == 0
+    assert cell.run("list_string", "activations", ["Nothing"], *step(0)) == 100024
+    attr = acl.op.create_attr()
+    assert acl.op.set_attr_list_string(attr, "activations", ["Affine"]) == 0
+    for factors in ([2.0], np.array([4.0])):
+        assert acl.op.set_attr_list_float(attr, "activation_alpha", factors) == 0
+        places = [ops.buffer(each) for each in results]
+        ends = (cell.descs, cell.inputs, [ops.desc(each) for each in results])
+        outs = [out for _, out in places]
+        assert acl.op.execute_v2("CommonRNN", *ends, outs, attr, ops.stream) == 0
+        assert float(ops.get(places[1][0], results[1]).item()) == -1.5 * factors[0]
+    acl.op.destroy_attr(attr)
+
+
+@shows("op.set_attr_list_bool", "op.set_attr_list_list_int", "op.set_attr_list_data_type")
+def test_kinds_that_no_operator_of_the_table_takes(ops: Ops, acl: Recorder) -> None:
+    """They arrive as what they are: the operator refuses them by name and kind."""
+    x = numbers(8, "float32", 2, 3)
+    for setter, value, told in (
+        ("list_bool", [1, 0], "a list of yes and no"),
+        ("list_list_int", [[1], [2, 3]], "a list of lists"),
+        ("list_data_type", [0, 1], "a list of data types"),
+    ):
+        unsqueeze = Attributes(ops, "Unsqueeze", x)
+        forget(acl)
+        assert unsqueeze.run(setter, "axes", value, x.reshape(1, 2, 1, 3)) == 100024
+        assert f"'axes' is {told}, a list of whole numbers is needed" in recent(acl)
+        # A name that the operator does not know changes nothing.
+        assert Attributes(ops, "Relu", x).run(setter, "other", value, np.maximum(x, 0)) == 0
+
+
+@shows("op.infer_shape")
+def test_shapes_ahead(ops: Ops, acl: Recorder) -> None:
+    """Also those that the bytes of an input decide; those lie on the host."""
+    x, perm = numbers(9, "float32", 2, 3, 4), np.array([2, 0, 1], np.int64)
+    data = [x.tobytes(), perm.tobytes()]
+    inputs = [acl.create_data_buffer(acl.util.bytes_to_ptr(each), len(each)) for each in data]
+    descs, result = [ops.desc(x), ops.desc(perm)], ops.desc(np.zeros(7, np.float16))
+    assert acl.op.infer_shape("Transpose", descs, inputs, 1, [result], 0) == 0
+    assert [acl.get_tensor_desc_dim_v2(result, i)[0] for i in range(3)] == [4, 2, 3]
+    assert acl.get_tensor_desc_type(result) == NUMBERS["float32"]
+    assert acl.op.infer_shape("NoSuchOperator", descs, inputs, 1, [result], 0) != 0
 
 
 @shows("op.execute_v2")

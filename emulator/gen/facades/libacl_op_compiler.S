@@ -2,7 +2,9 @@
 #include "forward.h"
 FORWARD(aclGetCompileopt)
 FORWARD(aclGetCompileoptSize)
+FORWARD(aclopCompile)
 FORWARD(aclopCompileAndExecute)
+FORWARD(aclopCompileAndExecuteV2)
 FORWARD(aclrtCtxGetSysParamOpt)
 FORWARD(aclrtCtxSetSysParamOpt)
 FORWARD(aclrtGetSysParamOpt)
