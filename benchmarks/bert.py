@@ -12,6 +12,7 @@ import json
 import subprocess
 import sys
 import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -48,13 +49,13 @@ def cosine(a: Array, b: Array) -> float:
     return float(a @ b / np.sqrt((a @ a) * (b @ b)))
 
 
-def _ours(source: Path, feeds: dict[str, Array], mode: str) -> Run:
+def _ours(source: Path, feeds: dict[str, Array], mode: str, until: ExitStack) -> Run:
     import ascendrt
     from ascendrt import _ctl
 
     om = source.with_name(f"{mode}.om")
     _ctl.convert(source, om, f"precision_mode={mode}")
-    loaded = ascendrt.Model(om)
+    loaded = until.enter_context(ascendrt.Model(om))
     return lambda: loaded(*feeds.values())
 
 
@@ -107,13 +108,13 @@ def _case(threads: int, batch: int) -> dict[str, Any]:
     from benchmarks import networks
 
     feeds = networks.sentences(batch)
-    with tempfile.TemporaryDirectory() as folder, ascendrt.Device(0):
+    with tempfile.TemporaryDirectory() as folder, ascendrt.Device(0), ExitStack() as until:
         source = Path(folder) / "bert.onnx"
         onnx.save(networks.bert(BLOCKS, batch), source)
         session = onnxruntime_session(source, threads)
         runs: dict[str, Run] = {
-            "ours": _ours(source, feeds, "must_keep_origin_dtype"),
-            "fp16": _ours(source, feeds, "force_fp16"),
+            "ours": _ours(source, feeds, "must_keep_origin_dtype", until),
+            "fp16": _ours(source, feeds, "force_fp16", until),
             "onnxruntime": lambda: session.run(None, feeds),
         }
         torch = _torch(source, feeds, threads)
