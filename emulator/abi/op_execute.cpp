@@ -4,6 +4,8 @@
 // src: hicann/ge api/acl/acl_op_executor/single_op/op.cpp, builtin/cast_op.cpp
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -159,6 +161,29 @@ void execute_handle(aclopHandle* handle, const Buffers& inputs, const Buffers& o
   submit_op(made->op, places(inputs), places(outputs), stream);
 }
 
+// Operators need no compiled models here, so only the place of those is looked at.
+void set_model_dir(const char* path) {
+  static std::mutex mutex;
+  static bool is_set = false;  // for the life of the process
+  check_not_null(path, "modelDir");
+  std::error_code error;
+  const auto found = std::filesystem::canonical(path, error);
+  if (error || !std::filesystem::is_directory(found, error)) {
+    base::fail(ACL_ERROR_READ_MODEL_FAILURE,
+               "'" + std::string(path) + "' is no directory" +
+                   (error ? ": " + error.message() : std::string()) +
+                   "; the path of compiled operators is wanted (relative ones count from the "
+                   "working directory)",
+               base::Layer::kAcl);
+  }
+  const std::lock_guard lock(mutex);
+  if (is_set) {
+    base::fail(ACL_ERROR_REPEAT_INITIALIZE, "the directory was set before; it is set once",
+               base::Layer::kAcl);
+  }
+  is_set = true;
+}
+
 void check_compile_kind(const aclopCompileType& kind) {
   if (raw(kind) == ACL_COMPILE_SYS || raw(kind) == ACL_COMPILE_UNREGISTERED) return;
   base::fail(ACL_ERROR_API_NOT_SUPPORT,
@@ -257,6 +282,10 @@ using namespace ascendrt;       // NOLINT(google-build-using-namespace)
 using namespace ascendrt::abi;  // NOLINT(google-build-using-namespace)
 
 extern "C" {
+
+aclError art_emu_aclopSetModelDir(const char* modelDir) {
+  return call<ApiId::aclopSetModelDir>([&] { set_model_dir(modelDir); });
+}
 
 aclError art_emu_aclopExecute(const char* opType, int numInputs,
                               const aclTensorDesc* const inputDesc[],

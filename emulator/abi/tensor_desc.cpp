@@ -176,7 +176,7 @@ aclError art_emu_aclSetTensorStorageFormat(aclTensorDesc* desc, aclFormat format
       [&] { set_format(desc, [&](TensorFields& fields) { fields.storage_format = format; }); });
 }
 
-// Guess: "origin" is the view the desc was made with, so these replace it.
+// "Origin" is the view that the desc was made with: these replace it.
 aclError art_emu_aclSetTensorOriginFormat(aclTensorDesc* desc, aclFormat format) {
   return call<ApiId::aclSetTensorOriginFormat>(
       [&] { set_format(desc, [&](TensorFields& fields) { fields.format = format; }); });

@@ -279,3 +279,101 @@ def test_set_const_copies() -> None:
     ffi.buffer(data, 8)[:] = b"changed!"
     assert dims_of(desc) == [2]
     acl.aclDestroyTensorDesc(desc)
+
+
+@rule("S8.26")
+def test_formats_of_nothing() -> None:
+    ok(acl.aclSetTensorOriginFormat(NULL, 0))
+    ok(acl.aclSetTensorStorageFormat(NULL, 0))
+
+
+@rule("S8.27")
+def test_the_origin_is_what_is_told() -> None:
+    desc = tensor_desc(2, 3)
+    ok(acl.aclSetTensorOriginFormat(desc, 1))
+    assert acl.aclGetTensorDescFormat(desc) == 1
+    ok(acl.aclSetTensorOriginShape(desc, 3, ffi.new("int64_t[]", [4, 5, 6])))
+    assert dims_of(desc) == [4, 5, 6] and acl.aclGetTensorDescSize(desc) == 480
+
+
+@rule("S8.28")
+def test_storage_leaves_the_view() -> None:
+    desc = tensor_desc(2, 3)
+    ok(acl.aclSetTensorStorageFormat(desc, 3))
+    ok(acl.aclSetTensorStorageShape(desc, 1, ffi.new("int64_t[]", [77])))
+    assert (dims_of(desc), acl.aclGetTensorDescFormat(desc)) == ([2, 3], 2)
+
+
+@rule("S8.29")
+def test_nulls_of_descriptions() -> None:
+    desc, dims, ranges = tensor_desc(2), ffi.new("int64_t[]", [1]), ffi.new("int64_t[1][2]")
+    for function in (acl.aclSetTensorOriginShape, acl.aclSetTensorStorageShape):
+        assert function(NULL, 1, dims) == function(desc, 1, NULL) == 100000
+    assert acl.aclSetTensorShapeRange(NULL, 1, ranges) == 100000
+    assert acl.aclSetTensorValueRange(NULL, 1, ranges) == 100000
+    assert acl.aclSetTensorDynamicInput(NULL, b"x") == 100000
+    assert acl.aclSetTensorDynamicInput(desc, NULL) == 100000
+    assert acl.aclSetTensorPlaceMent(NULL, 0) == 100000
+    assert dims_of(desc) == [2]
+
+
+def dim_range(desc: Any, index: int, room: int = 2) -> list[int]:
+    found = ffi.new("int64_t[2]")
+    ok(acl.aclGetTensorDescDimRange(desc, index, room, found))
+    return list(found)
+
+
+@rule("S8.30")
+def test_ranges_are_replaced() -> None:
+    desc = tensor_desc(-1, -1)
+    ok(acl.aclSetTensorShapeRange(desc, 3, ffi.new("int64_t[3][2]", [[1, 2], [3, 4], [5, 6]])))
+    assert [dim_range(desc, index) for index in range(3)] == [[1, 2], [3, 4], [5, 6]]
+    ok(acl.aclSetTensorShapeRange(desc, 1, ffi.new("int64_t[1][2]", [[7, 8]])))
+    assert dim_range(desc, 0, 9) == [7, 8]
+    assert acl.aclGetTensorDescDimRange(desc, 1, 2, ffi.new("int64_t[2]")) == 100000
+
+
+@rule("S8.31")
+def test_ranges_that_are_not_there() -> None:
+    desc, found = tensor_desc(-1), ffi.new("int64_t[2]", [5, 5])
+    ok(acl.aclSetTensorShapeRange(desc, 1, ffi.new("int64_t[1][2]", [[1, 2]])))
+    for arguments in (
+        (NULL, 0, 2, found),
+        (desc, 0, 2, NULL),
+        (desc, 1, 2, found),
+        (desc, 0, 1, found),
+    ):
+        assert acl.aclGetTensorDescDimRange(*arguments) == 100000
+    assert list(found) == [5, 5]
+
+
+@rule("S8.32")
+def test_names_of_descriptions() -> None:
+    desc, names = tensor_desc(2), []
+    for name in (None, b"first", b"second", NULL):
+        if name is not None:
+            acl.aclSetTensorDescName(desc, name)
+        names.append(ffi.string(acl.aclGetTensorDescName(desc)))
+    acl.aclSetTensorDescName(NULL, b"name")
+    assert names == [b"", b"first", b"second", b""]
+    assert ffi.string(acl.aclGetTensorDescName(NULL)) == b""
+
+
+@rule("S8.33")
+def test_addresses_of_descriptions() -> None:
+    assert acl.aclGetTensorDescAddress(NULL) == acl.aclGetTensorDescAddress(tensor_desc(2)) == NULL
+
+
+@rule("S8.34")
+def test_places_of_tensors(block: Any) -> None:
+    """The dims of a Reshape may lie in host memory, and only when the desc says so."""
+    write(block, struct.pack("<6f", *range(6)))
+    dims = ffi.from_buffer(struct.pack("<2q", 3, 2))
+    ins = [tensor_desc(2, 3), tensor_desc(2, data_type=9)]
+    buffers = [buffer(block, 24), buffer(dims, 16), buffer(malloc(24), 24)]
+    ends = (2, ins, buffers[:2], 1, [tensor_desc(3, 2)], buffers[2:], NULL, NULL)
+    assert acl.aclopExecuteV2(b"Reshape", *ends) == 100000
+    ok(acl.aclSetTensorPlaceMent(ins[1], 1))
+    ok(acl.aclopExecuteV2(b"Reshape", *ends))
+    ok(acl.aclrtSynchronizeDevice())
+    assert read(acl.aclGetDataBufferAddr(buffers[2]), 24) == struct.pack("<6f", *range(6))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
-from rawabi import NULL, acl, ffi, host_bytes, malloc, malloc_host, ok, read, write
+from rawabi import NULL, acl, ffi, host_bytes, malloc, malloc_host, ok, read, run_fresh, write
 
 rule = pytest.mark.rule
 pytestmark = pytest.mark.usefixtures("initialised", "device")
@@ -420,6 +421,22 @@ def test_what_is_inferred(x: Place, where: str) -> None:
     ins = [(desc(2, 3), x.buffer), (desc(2, dtype=INT64), buffer)]
     ok(infer(b"Reshape", ins, [result]))
     assert dims_of(result) == (3, 2)
+
+
+@rule("S11.14")
+def test_a_directory_of_models_that_is_none(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for path in (NULL, b"/nowhere", str(tmp_path / "file").encode()):
+        assert acl.aclopSetModelDir(path) == (100000 if path == NULL else 100014)
+
+
+@rule("S11.15")
+def test_a_directory_of_models_is_set_once(tmp_path: Path) -> None:
+    def body(path: str) -> Any:
+        paths = (b"/nowhere", path.encode(), path.encode(), b"/nowhere")
+        return [acl.aclopSetModelDir(each) for each in paths]
+
+    assert run_fresh(body, path=str(tmp_path)) == [100014, 0, 100002, 100014]
 
 
 class Product:

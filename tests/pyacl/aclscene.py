@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import re
+import struct
 import subprocess
 import sys
 import threading
@@ -247,6 +248,24 @@ class Scene(Mapping[str, Any]):
         assert self.rt.subscribe_report(threading.get_ident(), self["stream"]) == 0
         assert self.rt.launch_callback(nothing, 0, 0, self["stream"]) == 0
         return 1000
+
+    @cached_property
+    def failed_task(self) -> list[int]:
+        """Device, stream and task of an operator of a model that failed: an index out of range."""
+        model = self.ok(self.mdl.load_from_file(self.file("choice")))
+        inputs, outputs, found = self.dataset_of(model, "in"), self.dataset_of(model, "out"), []
+        address = self.acl.get_data_buffer_addr(self.mdl.get_dataset_buffer(inputs, 0))
+        data = struct.pack("2i", 1, 99)
+        assert self.rt.memcpy(address, 8, self.util.bytes_to_ptr(data), 8, 1) == 0
+
+        def note(info: int) -> None:
+            names = ("device_id", "stream_id", "task_id")
+            found.extend(getattr(self.rt, f"get_{n}_from_exception_info")(info) for n in names)
+
+        assert self.rt.set_exception_info_callback(note) == 0
+        assert self.mdl.execute(model, inputs, outputs) != 0
+        assert self.rt.set_exception_info_callback(None) == 0
+        return found
 
     @cached_property
     def info(self) -> int:

@@ -6,7 +6,7 @@ from aclcalls import BY_NAME, ROWS
 from acleffects import declared, unshown
 
 # Calls with an observed effect; raise it with every function that comes to work.
-SHOWN_AT_LEAST = 318
+SHOWN_AT_LEAST = 324
 
 
 def test_every_call_is_shown_or_listed() -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
-from aclchild import forget, ok, recent
+from aclchild import Child, forget, ok, recent
 from acleffects import Recorder, shows
 from devicebytes import read, write
 
@@ -219,6 +220,29 @@ def test_kinds_that_no_operator_of_the_table_takes(ops: Ops, acl: Recorder) -> N
         assert f"'axes' is {told}, a list of whole numbers is needed" in recent(acl)
         # A name that the operator does not know changes nothing.
         assert Attributes(ops, "Relu", x).run(setter, "other", value, np.maximum(x, 0)) == 0
+
+
+@shows("set_tensor_format", "set_tensor_storage_format", "set_tensor_origin_format")
+def test_formats_of_a_description(ops: Ops, acl: Recorder) -> None:
+    """Data stored in another format than it is described in is refused; the origin is the view."""
+    nchw, x = 0, numbers(10, "float32", 2, 3)
+    target, out = ops.buffer(np.zeros_like(x))
+    for setter in (acl.set_tensor_format, acl.set_tensor_storage_format):
+        desc, source = ops.desc(x), ops.buffer(x)[1]
+        ends = ("Relu", [desc], [source], [ops.desc(x)], [out], 0, ops.stream)
+        assert setter(desc, nchw) == 0
+        assert acl.op.execute_v2(*ends) == 207000
+        assert acl.get_tensor_desc_format(desc) == ND
+        assert acl.set_tensor_origin_format(desc, nchw) == 0
+        assert acl.get_tensor_desc_format(desc) == nchw
+        assert acl.op.execute_v2(*ends) == 0
+        np.testing.assert_array_equal(ops.get(target, x), np.maximum(x, 0))
+
+
+@shows("op.set_model_dir")
+def test_a_directory_of_models(child: Child, tmp_path: Path) -> None:
+    calls = f"[acl.op.set_model_dir(p) for p in ('/nowhere', {str(tmp_path)!r}, {str(tmp_path)!r})]"
+    assert child(f"answer = {calls}") == [100014, 0, 100002]
 
 
 @shows("op.infer_shape")
