@@ -86,8 +86,8 @@ def run(name: str, kind: bytes, ins: Any, outs: Any, attr: Any = NULL, flag: int
 
 
 def relu(name: str, x: Place, y: Place) -> int:
-    ends = [(1, descs(desc(2, 3)), buffers(each.buffer)) for each in (x, y)]
-    return run(name, b"Relu", *ends)
+    ins, outs = ((1, descs(desc(2, 3)), buffers(each.buffer)) for each in (x, y))
+    return run(name, b"Relu", ins, outs)
 
 
 every_entry = pytest.mark.parametrize("name", [*EXECUTE, *COMPILE])
@@ -248,10 +248,10 @@ def test_places_of_a_compilation() -> None:
 
 @rule("S11.25")
 def test_flags_of_a_compilation(x: Place, y: Place) -> None:
-    ends = [(1, descs(desc(2, 3)), buffers(each.buffer)) for each in (x, y)]
+    ins, outs = ((1, descs(desc(2, 3)), buffers(each.buffer)) for each in (x, y))
     for name in COMPILE:
-        assert run(name, b"Relu", *ends, flag=2) == 200001
-    assert acl.aclopCompile(b"Relu", *ends[0][:2], *ends[1][:2], NULL, 0, 2, NULL) == 200001
+        assert run(name, b"Relu", ins, outs, flag=2) == 200001
+    assert acl.aclopCompile(b"Relu", *ins[:2], *outs[:2], NULL, 0, 2, NULL) == 200001
     assert y.read() == bytes(24)
 
 
@@ -314,8 +314,8 @@ def test_nulls_among_values(attr: Any, kind: str) -> None:
 
 
 def leaky(x: Place, y: Place, attr: Any) -> int:
-    ends = [(1, descs(desc(2, 3)), buffers(each.buffer)) for each in (x, y)]
-    return run("aclopExecuteV2", b"LeakyRelu", *ends, attr)
+    ins, outs = ((1, descs(desc(2, 3)), buffers(each.buffer)) for each in (x, y))
+    return run("aclopExecuteV2", b"LeakyRelu", ins, outs, attr)
 
 
 @rule("S11.20")

@@ -253,7 +253,8 @@ class Scene(Mapping[str, Any]):
     def failed_task(self) -> list[int]:
         """Device, stream and task of an operator of a model that failed: an index out of range."""
         model = self.ok(self.mdl.load_from_file(self.file("choice")))
-        inputs, outputs, found = self.dataset_of(model, "in"), self.dataset_of(model, "out"), []
+        inputs, outputs = self.dataset_of(model, "in"), self.dataset_of(model, "out")
+        found: list[int] = []
         address = self.acl.get_data_buffer_addr(self.mdl.get_dataset_buffer(inputs, 0))
         data = struct.pack("2i", 1, 99)
         assert self.rt.memcpy(address, 8, self.util.bytes_to_ptr(data), 8, 1) == 0
