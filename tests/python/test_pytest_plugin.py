@@ -60,6 +60,16 @@ def test_each_test_has_a_machine_as_it_asks(pytester: pytest.Pytester) -> None:
     """).assert_outcomes(passed=4)  # fmt: skip
 
 
+def test_pytest_starts_without_a_warning(pytester: pytest.Pytester) -> None:
+    """Also when the package is installed editable: its finder is imported before pytest is."""
+    pytester.makepyfile("def test_nothing(): pass")
+    result = pytester.runpytest_subprocess(
+        "-W", "error::pytest.PytestAssertRewriteWarning", timeout=120
+    )
+    result.assert_outcomes(passed=1, warnings=0)
+    result.stderr.no_fnmatch_line("*cannot be rewritten*")
+
+
 def test_who_does_not_ask_stays_in_the_process(pytester: pytest.Pytester) -> None:
     """Also beside tests that ask: what those start from is not what the others did."""
     inner(pytester, """
