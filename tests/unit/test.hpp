@@ -1,8 +1,8 @@
 // The unit-test harness. One executable holds all tests, runs anywhere (qemu, sanitizers) with
 // nothing installed.
 //   TEST(name) { CHECK(cond); CHECK_EQ(a, b); CHECK_THROWS_CODE(expr, 107000); }
-//   unit_tests [part of a name ...]    run what matches; exit code 1 when something failed; -l
-//   lists
+//   unit_tests [-l | -k/n] [part of a name ...]    run what matches (of that the k-th of n shares,
+//   -l lists only); exit code 1 when something failed
 // Must never: know anything of the code under test but base::Error.
 #pragma once
 
@@ -80,18 +80,49 @@ inline void run(const Case& test) {
   }
 }
 
-// Runs the tests whose name holds one of the arguments (all without arguments).
+// Tests are dealt out in turn, so that neighbours, which are of a kind, go to different processes.
+struct Choice {
+  std::vector<std::string_view> parts;  // of names; none: all
+  int share = 1;
+  int shares = 1;
+  bool list = false;
+
+  Choice(int argc, char** argv) {
+    for (const std::string_view word : std::vector<std::string_view>(argv + 1, argv + argc)) {
+      if (word == "-l") {
+        list = true;
+      } else if (word.size() == 4 && word[0] == '-' && word[2] == '/') {
+        share = word[1] - '0';
+        shares = word[3] - '0';
+      } else {
+        parts.push_back(word);
+      }
+    }
+  }
+
+  std::vector<Case> of(const std::vector<Case>& all) const {
+    std::vector<Case> chosen;
+    int matches = 0;
+    for (const Case& test : all) {
+      bool matching = parts.empty();
+      for (const std::string_view part : parts) {
+        matching = matching || std::string_view(test.name).find(part) != std::string_view::npos;
+      }
+      if (matching && ++matches % shares == share % shares) chosen.push_back(test);
+    }
+    return chosen;
+  }
+};
+
 inline int run_all(int argc, char** argv) {
-  const std::vector<std::string_view> wanted(argv + 1, argv + argc);
+  const Choice choice(argc, argv);
   int passed = 0;
   int failed = 0;
-  for (const Case& test : cases()) {
-    bool chosen = wanted.empty();
-    for (const std::string_view part : wanted) {
-      chosen = chosen || std::string_view(test.name).find(part) != std::string_view::npos;
+  for (const Case& test : choice.of(cases())) {
+    if (choice.list) {
+      std::cout << test.name << "\n";
+      continue;
     }
-    if (!wanted.empty() && wanted[0] == "-l") std::cout << test.name << "\n";
-    if (!chosen) continue;
     const int before = failures();
     run(test);
     const bool ok = failures() == before;
