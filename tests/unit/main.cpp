@@ -23,7 +23,9 @@ TEST(generated_codes_are_sorted) {
 
 TEST(generated_api_names) {
   CHECK_EQ(std::string(ascendrt::api_name(ascendrt::ApiId::aclrtMalloc)), "aclrtMalloc");
-  CHECK_EQ(ascendrt::kApiCount, size_t{851});
+  for (size_t i = 0; i < ascendrt::kApiCount; ++i) {
+    CHECK(std::string(ascendrt::api_name(static_cast<ascendrt::ApiId>(i))).size() > 3);
+  }
 }
 
 TEST(generated_socs) {
