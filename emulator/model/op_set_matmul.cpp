@@ -15,17 +15,6 @@ bool either_flag(const OpView& v, std::string_view first, std::string_view secon
   return v.flag(v.op.attrs.find(first) != nullptr ? first : second);
 }
 
-// Constant bytes need not be aligned in the file.
-const float* aligned_floats(const Operand& operand, std::vector<float>& copy) {
-  const uint8_t* bytes = operand.constant.data();
-  if (reinterpret_cast<uintptr_t>(bytes) % alignof(float) == 0) {
-    return reinterpret_cast<const float*>(bytes);
-  }
-  copy.resize(operand.constant.size() / sizeof(float));
-  std::memcpy(copy.data(), bytes, copy.size() * sizeof(float));
-  return copy.data();
-}
-
 void want_bias(const OpView& v, int64_t columns) {
   if (!v.has(2)) return;
   if (v.dtype(2) != v.dtype(0)) v.fail("the bias has another type than the operands");
@@ -36,6 +25,16 @@ void want_bias(const OpView& v, int64_t columns) {
 }
 
 }  // namespace
+
+const float* aligned_floats(const Operand& operand, std::vector<float>& copy) {
+  const uint8_t* bytes = operand.constant.data();
+  if (reinterpret_cast<uintptr_t>(bytes) % alignof(float) == 0) {
+    return reinterpret_cast<const float*>(bytes);
+  }
+  copy.resize(operand.constant.size() / sizeof(float));
+  std::memcpy(copy.data(), bytes, copy.size() * sizeof(float));
+  return copy.data();
+}
 
 MatmulShape matmul_shape(const OpView& v, size_t most) {
   if (most == kOperands) v.want_count(2, most);

@@ -22,6 +22,9 @@ struct MatmulShape {
   bool has_bias = false;
 };
 
+// The values of a constant; its bytes need not be aligned in the file, then they are in `copy`.
+const float* aligned_floats(const Operand& operand, std::vector<float>& copy);
+
 // Of an op with the operands a, b, bias and the attributes transpose_x1, transpose_x2 (or adj_).
 // `most` operands belong to the product; whatever is behind them is not looked at.
 MatmulShape matmul_shape(const OpView& v, size_t most);

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "model/op_set.hpp"
+#include "model/op_set_matmul.hpp"
 #include "ops/attention.hpp"
 #include "ops/elementwise.hpp"
 #include "ops/recurrent.hpp"
@@ -157,9 +157,24 @@ std::vector<TensorType> infer_recurrent(const OpView& v) {
   return {all, last};
 }
 
+// Null unless both weights are constant floats.
+std::shared_ptr<const ops::PackedRecurrent> constant_weights(const OpView& v,
+                                                             const ops::RecurrentParams& p) {
+  if (v.op.type == kByteLstm || !v.inputs[1].is_constant || !v.inputs[2].is_constant) return {};
+  std::vector<float> w;
+  std::vector<float> r;
+  return std::make_shared<const ops::PackedRecurrent>(
+      ops::pack_recurrent(p, aligned_floats(v.inputs[1], w), aligned_floats(v.inputs[2], r)));
+}
+
 Kernel build_recurrent(const OpView& v, std::span<const TensorType>) {
-  return make_kernel([p = recurrent_params(v)](Inputs in, Outputs out, const ops::Exec& exec) {
+  const ops::RecurrentParams p = recurrent_params(v);
+  const auto packed = constant_weights(v, p);
+  // A GRU multiplies with the rows of r one by one as well.
+  const uint8_t unread = packed == nullptr ? 0 : (p.cell == ops::Cell::kGru ? 0b010 : 0b110);
+  const auto run = [p, packed](Inputs in, Outputs out, const ops::Exec& exec) {
     ops::RecurrentTensors t;
+    t.packed = packed.get();
     t.x = floats(in, 0);
     if (in.size() > 11) {
       t.byte_w = {in[1], in[8], in[9]};
@@ -177,7 +192,8 @@ Kernel build_recurrent(const OpView& v, std::span<const TensorType>) {
     t.last_h = out[1].as<float>();
     if (out.size() > 2) t.last_c = out[2].as<float>();
     ops::recurrent(p, t, exec);
-  });
+  };
+  return {run, 0, false, 0, unread};
 }
 
 std::vector<aclDataType> recurrent_types(const OpView& v) {

@@ -85,27 +85,56 @@ Taps taps_of(const ResizeParams& p, double x, double scale, int64_t dim) {
   return taps;
 }
 
+// One output position along the axis, `inner` values of it.
+void resize_position(const Taps& t, const float* x, int64_t inner, float* y) {
+  if (t.at.size() == 1 && t.weight[0] == 1.0) {
+    std::copy_n(x + t.at[0] * inner, inner, y);
+    return;
+  }
+  for (int64_t k = 0; k < inner; ++k) {
+    double sum = 0.0;
+    for (size_t j = 0; j < t.at.size(); ++j) {
+      sum += t.weight[j] * static_cast<double>(x[t.at[j] * inner + k]);
+    }
+    y[k] = static_cast<float>(sum);
+  }
+}
+
+// Along the last axis: rows of single values.
+void resize_row(const std::vector<Taps>& taps, bool picks, const float* x, float* y) {
+  const auto count = static_cast<int64_t>(taps.size());
+  for (int64_t i = 0; i < count; ++i) {
+    const Taps& t = taps[static_cast<size_t>(i)];
+    if (picks) {
+      y[i] = x[t.at[0]];
+    } else {
+      resize_position(t, x, 1, y + i);
+    }
+  }
+}
+
 void resize_axis(const std::vector<Taps>& taps, const float* x, int64_t outer, int64_t in_dim,
                  int64_t inner, float* y, const Exec& exec) {
   const auto out_dim = static_cast<int64_t>(taps.size());
+  const bool picks = std::all_of(taps.begin(), taps.end(), [](const Taps& t) {
+    return t.at.size() == 1 && t.weight[0] == 1.0;
+  });
+  if (inner == 1) {
+    parallel_for(exec, outer,
+                 [&](int64_t i) { resize_row(taps, picks, x + i * in_dim, y + i * out_dim); });
+    return;
+  }
   parallel_for(exec, outer * out_dim, [&](int64_t i) {
-    const Taps& t = taps[static_cast<size_t>(i % out_dim)];
-    const float* from = x + i / out_dim * in_dim * inner;
-    for (int64_t k = 0; k < inner; ++k) {
-      double sum = 0.0;
-      for (size_t j = 0; j < t.at.size(); ++j) {
-        sum += t.weight[j] * static_cast<double>(from[t.at[j] * inner + k]);
-      }
-      y[i * inner + k] = static_cast<float>(sum);
-    }
+    resize_position(taps[static_cast<size_t>(i % out_dim)], x + i / out_dim * in_dim * inner, inner,
+                    y + i * inner);
   });
 }
 
 void fill_outside(const std::vector<Taps>& taps, const Shape& shape, size_t axis, float value,
-                  std::vector<float>& y) {
+                  float* y) {
   const int64_t inner = shape.elements(axis + 1, shape.rank());
-  for (size_t i = 0; i < y.size(); ++i) {
-    const auto place = static_cast<int64_t>(i) / inner % shape[axis];
+  for (int64_t i = 0; i < shape.elements(); ++i) {
+    const int64_t place = i / inner % shape[axis];
     if (taps[static_cast<size_t>(place)].outside) y[i] = value;
   }
 }
@@ -115,7 +144,12 @@ void fill_outside(const std::vector<Taps>& taps, const Shape& shape, size_t axis
 void resize(const ResizeParams& p, const std::vector<ResizeAxis>& axes, const TensorView& x,
             const TensorView& y, const Exec& exec) {
   Shape shape = x.shape;
-  std::vector<float> values = to_floats(x, exec);
+  if (axes.empty()) return cast(x, y, exec);
+  // Floats are read and written where they are; between the axes, and of other types, in `values`.
+  std::vector<float> values;
+  if (x.dtype != ACL_FLOAT) values = to_floats(x, exec);
+  const float* from = x.dtype == ACL_FLOAT ? x.as<const float>() : values.data();
+  float* to = nullptr;
   std::vector<std::vector<Taps>> all;
   for (const ResizeAxis& axis : axes) {
     const int64_t in_dim = shape[axis.axis];
@@ -127,18 +161,21 @@ void resize(const ResizeParams& p, const std::vector<ResizeAxis>& axes, const Te
     }
     const int64_t outer = shape.elements(0, axis.axis);
     const int64_t inner = shape.elements(axis.axis + 1, shape.rank());
-    std::vector<float> next(static_cast<size_t>(outer * out_dim * inner));
-    resize_axis(taps, values.data(), outer, in_dim, inner, next.data(), exec);
+    const bool at_end = &axis == &axes.back() && y.dtype == ACL_FLOAT;
+    std::vector<float> next(at_end ? 0 : static_cast<size_t>(outer * out_dim * inner));
+    to = at_end ? y.as<float>() : next.data();
+    resize_axis(taps, from, outer, in_dim, inner, to, exec);
     values = std::move(next);
+    from = to;
     shape[axis.axis] = out_dim;
     all.push_back(std::move(taps));
   }
   if (p.coordinates == Coordinates::kCrop) {
     for (size_t k = 0; k < axes.size(); ++k) {
-      fill_outside(all[k], y.shape, axes[k].axis, p.outside, values);
+      fill_outside(all[k], y.shape, axes[k].axis, p.outside, to);
     }
   }
-  from_floats(values, y, exec);
+  if (y.dtype != ACL_FLOAT) from_floats(values, y, exec);
 }
 
 // --- grid sampling ---

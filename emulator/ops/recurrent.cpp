@@ -6,7 +6,6 @@
 #include <optional>
 
 #include "ops/integer.hpp"
-#include "ops/matmul.hpp"
 #include "ops/quantize.hpp"
 
 namespace ascendrt::ops {
@@ -42,10 +41,14 @@ float apply(const GateFunction& g, float v) {
 // The weights of one direction, as what a matrix of values is multiplied with.
 class Weights {
  public:
-  Weights(const float* real, const ByteWeights& bytes, int64_t number, int64_t depth, int64_t width)
-      : depth_(depth), width_(width) {
+  // ready: the same, packed before; null: they are packed now.
+  Weights(const float* real, const ByteWeights& bytes, const PackedMatrix* ready, int64_t number,
+          int64_t depth, int64_t width)
+      : depth_(depth), width_(width), ready_(ready) {
     if (!bytes.given()) {
-      real_.emplace(real + number * width * depth, depth, width, Transposed::kYes);
+      if (ready == nullptr) {
+        real_.emplace(real + number * width * depth, depth, width, Transposed::kYes);
+      }
       return;
     }
     const auto part = [&](const TensorView& all, const Shape& shape) -> TensorView {
@@ -64,7 +67,8 @@ class Weights {
 
   // y [rows][width] = x * weights + bias
   void multiply(const float* x, int64_t rows, const float* bias, float* y, const Exec& exec) const {
-    if (real_) return real_->multiply(x, rows, bias, y, exec);
+    const PackedMatrix* real = real_ ? &*real_ : ready_;
+    if (real != nullptr) return real->multiply(x, rows, bias, y, exec);
     std::vector<uint8_t> bytes(static_cast<size_t>(rows * depth_));
     std::vector<int32_t> sums(static_cast<size_t>(rows * width_));
     float scale = 0.0F;
@@ -83,6 +87,7 @@ class Weights {
 
  private:
   int64_t depth_, width_;
+  const PackedMatrix* ready_;
   std::optional<PackedMatrix> real_;
   std::optional<IntegerMatrix> bytes_;
   std::vector<float> scales_;
@@ -99,7 +104,7 @@ class Direction {
         width_(p.gates() * p.hidden),
         w_bias_(bias(0)),
         r_bias_(bias(width_)),
-        r_weights_(t.r, t.byte_r, number, p.hidden, width_),
+        r_weights_(t.r, t.byte_r, ready(&PackedRecurrent::r), number, p.hidden, width_),
         functions_(p.functions.data() +
                    number * static_cast<int64_t>(p.functions.size()) / p.directions) {}
 
@@ -110,7 +115,7 @@ class Direction {
     load(t_.first_h, h_);
     load(t_.first_c, c_);
     std::vector<float> xw(static_cast<size_t>(p_.steps * p_.batch * width_));
-    const Weights w(t_.w, t_.byte_w, number_, p_.inputs, width_);
+    const Weights w(t_.w, t_.byte_w, ready(&PackedRecurrent::w), number_, p_.inputs, width_);
     w.multiply(t_.x, p_.steps * p_.batch, w_bias_.data(), xw.data(), exec_);
     std::vector<float> hr(static_cast<size_t>(p_.batch * width_));
     for (int64_t step = 0; step < p_.steps; ++step) {
@@ -130,6 +135,9 @@ class Direction {
   }
 
  private:
+  const PackedMatrix* ready(std::vector<PackedMatrix> PackedRecurrent::* which) const {
+    return t_.packed == nullptr ? nullptr : &(t_.packed->*which)[static_cast<size_t>(number_)];
+  }
   std::vector<float> bias(int64_t from) const {
     std::vector<float> out(static_cast<size_t>(width_), 0.0F);
     if (t_.bias != nullptr) std::copy_n(t_.bias + number_ * 2 * width_ + from, width_, out.begin());
@@ -223,6 +231,16 @@ class Direction {
 };
 
 }  // namespace
+
+PackedRecurrent pack_recurrent(const RecurrentParams& p, const float* w, const float* r) {
+  const int64_t width = p.gates() * p.hidden;
+  PackedRecurrent packed;
+  for (int64_t d = 0; d < p.directions; ++d) {
+    packed.w.emplace_back(w + d * width * p.inputs, p.inputs, width, Transposed::kYes);
+    packed.r.emplace_back(r + d * width * p.hidden, p.hidden, width, Transposed::kYes);
+  }
+  return packed;
+}
 
 void recurrent(const RecurrentParams& p, const RecurrentTensors& t, const Exec& exec) {
   if (t.y != nullptr) std::fill_n(t.y, p.steps * p.batch * p.directions * p.hidden, 0.0F);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "ops/matmul.hpp"
 #include "ops/parallel.hpp"
 #include "ops/tensor.hpp"
 
@@ -50,13 +51,20 @@ struct ByteWeights {
   bool given() const { return values.data != nullptr; }
 };
 
+// Float weights of every direction, packed once instead of in every run. Immutable.
+struct PackedRecurrent {
+  std::vector<PackedMatrix> w, r;
+};
+PackedRecurrent pack_recurrent(const RecurrentParams& params, const float* w, const float* r);
+
 // Gate order: z r h of a GRU, i o f c of an LSTM. w [directions][gates * hidden][inputs], r with
 // hidden in place of inputs, bias [directions][2 * gates * hidden]. Null: not given.
 struct RecurrentTensors {
   const float* x = nullptr;
   const float* w = nullptr;
   const float* r = nullptr;
-  ByteWeights byte_w, byte_r;  // in place of w and r
+  ByteWeights byte_w, byte_r;               // in place of w and r
+  const PackedRecurrent* packed = nullptr;  // of w and r, where they are constants
   const float* bias = nullptr;
   const int32_t* lengths = nullptr;
   const float* first_h = nullptr;

@@ -97,18 +97,38 @@ void to_columns(const WindowShape& s, const float* x, int64_t channels, float* c
   });
 }
 
+// Taps downward and windows upward: every element is given its addends in the order of the windows.
 void add_columns(const WindowShape& s, const float* columns, int64_t channels, float* y,
                  const Exec& exec) {
   const int64_t taps = s.taps();
   const int64_t outs = s.out_size();
+  const size_t last = s.dims - 1;
+  const int64_t width = s.out[last];
+  if (outs == 0) return;
+  const auto add_row = [&](const WindowShape::Dims& k, int64_t row, const float* from,
+                           float* plane) {
+    WindowShape::Dims out;
+    unflatten(row, s.out, last, out);
+    int64_t base = 0;
+    for (size_t i = 0; i < last; ++i) {
+      const int64_t at = s.at(i, out[i], k[i]);
+      if (at < 0 || at >= s.in[i]) return;
+      base = base * s.in[i] + at;
+    }
+    plane += base * s.in[last];
+    const int64_t start = s.at(last, 0, k[last]);
+    const int64_t step = s.stride[last];
+    int64_t o = start < 0 ? (step - 1 - start) / step : 0;
+    for (; o < width && start + o * step < s.in[last]; ++o) plane[start + o * step] += from[o];
+  };
   parallel_for(exec, channels, [&](int64_t c) {
-    float* plane = y + c * s.in_size();
-    for (int64_t o = 0; o < outs; ++o) {
-      WindowShape::Dims out;
-      unflatten(o, s.out, s.dims, out);
-      for_taps(s, out, [&](int64_t tap, int64_t at, bool) {
-        if (at >= 0) plane[at] += columns[(c * taps + tap) * outs + o];
-      });
+    for (int64_t tap = taps - 1; tap >= 0; --tap) {
+      WindowShape::Dims k;
+      unflatten(tap, s.kernel, s.dims, k);
+      const float* from = columns + (c * taps + tap) * outs;
+      for (int64_t row = 0; row < outs / width; ++row) {
+        add_row(k, row, from + row * width, y + c * s.in_size());
+      }
     }
   });
 }
