@@ -112,7 +112,11 @@ def _noted(found: Callable[..., dict[str, Any]], *arguments: Any) -> dict[str, A
 
 
 def both(files: Files) -> Iterator[tuple[str, Any]]:
-    """{name: {success: .., failure: ..}}"""
+    """{name: {success: .., failure: ..}}; of calls that the library lacks, only {lacking: ..}."""
+    with scene(files):
+        for name in sorted(BY_NAME.keys() - LINES.keys()):
+            row = BY_NAME[name]
+            yield name, {"lacking": make(row, row.harmless())}
     for name, line in LINES.items():
         row = BY_NAME[name]
         yield (

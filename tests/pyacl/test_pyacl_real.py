@@ -59,6 +59,18 @@ def test_failure(real: dict[str, Any], name: str) -> None:
         assert bool(failed["said"]) != (name in SILENT)
 
 
+@pytest.mark.parametrize("name", sorted(BY_NAME.keys() - LINES.keys()))
+def test_what_the_library_lacks(real: dict[str, Any], name: str) -> None:
+    """It says so, in the shape of a failure."""
+    found, row = real[name]["lacking"], BY_NAME[name]
+    assert found["problem"] is None
+    if row.shape != "none":
+        assert found["failed"] and found["left"] == [], found["answer"]
+    if row.results and row.results[-1].name == "code":
+        assert str(UNSUPPORTED) in found["answer"]
+
+
+UNSUPPORTED = 207000
 # Failures without a message: programs ignore the second init, a size of 0 is an answer, the others
 # are the system's, or about the message itself.
 SILENT = {"init", "data_type_size", "get_recent_err_msg", "util.stop_thread"}
