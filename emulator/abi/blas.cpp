@@ -32,13 +32,6 @@ void check_turn(const char* name, const aclTransType& turn, int32_t most) {
   }
 }
 
-void check_layout(const char* name, const aclTransType& turn) {
-  if (raw(turn) != ACL_TRANS_NZ) return;
-  base::fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-             std::string("argument ") + name +
-                 " is ACL_TRANS_NZ; matrices in the fractal layout are not emulated");
-}
-
 void check_precision(const aclComputeType& type) {
   if (raw(type) == ACL_COMPUTE_HIGH_PRECISION) return;
   refuse_argument("argument type is " + std::to_string(raw(type)) +
@@ -62,22 +55,38 @@ struct Scalars {
   std::shared_ptr<const model::Bytes> beta;
 };
 
+// ACL_TRANS_NZ: blocks of 16 rows, see Note [Fractal matrices].
+model::TensorType blocked(aclDataType type, int rows, int columns, int width) {
+  return {type, {(columns + width - 1) / width, (rows + 15) / 16, 16, width}};
+}
+
 DescribedOp describe(const Gemm& g, const Scalars& scalars) {
-  check_layout("transA", g.turn_a);
-  check_layout("transB", g.turn_b);
-  check_layout("transC", g.turn_c);
   const bool turned_a = raw(g.turn_a) == ACL_TRANS_T;
   const bool turned_b = raw(g.turn_b) == ACL_TRANS_T;
+  const bool blocks_a = raw(g.turn_a) == ACL_TRANS_NZ;
+  const bool blocks_b = raw(g.turn_b) == ACL_TRANS_NZ;
+  const bool blocks_c = raw(g.turn_c) == ACL_TRANS_NZ;
   model::AttrMap attrs;
   attrs.set("transpose_a", turned_a);
   attrs.set("transpose_b", turned_b);
+  attrs.set("fractal_a", blocks_a);
+  attrs.set("fractal_b", blocks_b);
+  attrs.set("fractal_c", blocks_c);
+  attrs.set("sizes", std::vector<int64_t>{g.m, g.n, g.k});
   const auto matrix = [](aclDataType type, bool turned, int rows, int columns) {
     return model::TensorType{type, turned ? ops::Shape{columns, rows} : ops::Shape{rows, columns}};
   };
-  const model::TensorType c = matrix(g.type_c, false, g.m, g.n);
+  // Bytes of b lie in blocks of its columns.
+  const int width = g.type_a == ACL_INT8 ? 32 : 16;
+  const auto a =
+      blocks_a ? blocked(g.type_a, g.m, g.k, width) : matrix(g.type_a, turned_a, g.m, g.k);
+  const auto b = !blocks_b              ? matrix(g.type_b, turned_b, g.k, g.n)
+                 : g.type_b == ACL_INT8 ? blocked(g.type_b, g.n, g.k, width)
+                                        : blocked(g.type_b, g.k, g.n, width);
+  const auto c = blocks_c ? blocked(g.type_c, g.m, g.n, 16) : matrix(g.type_c, false, g.m, g.n);
   return describe_op("GEMM", std::move(attrs),
-                     {{matrix(g.type_a, turned_a, g.m, g.k), true, nullptr},
-                      {matrix(g.type_b, turned_b, g.k, g.n), true, nullptr},
+                     {{a, true, nullptr},
+                      {b, true, nullptr},
                       {c, true, nullptr},
                       {{g.type_c, {}}, true, scalars.alpha},
                       {{g.type_c, {}}, true, scalars.beta}},
