@@ -11,10 +11,10 @@ for the device only, and a batch takes all that came meanwhile.
 from __future__ import annotations
 
 import bisect
-import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from threading import get_ident
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
@@ -202,7 +202,7 @@ class DynamicBatcher(Closing, Generic[Request, Answer]):
             self._changed.notify_all()
         for entry in dropped:
             entry.cancel()
-        if threading.get_ident() not in self._threads:
+        if get_ident() not in self._threads:
             for worker in self._workers:
                 worker.result()
 
@@ -222,16 +222,16 @@ class DynamicBatcher(Closing, Generic[Request, Answer]):
 
     def refuse_own_wait(self) -> None:
         """Raise RuntimeError inside of a batch: the answer may need this very thread."""
-        if threading.get_ident() in self._threads:
+        if get_ident() in self._threads:
             raise RuntimeError("a batch cannot wait for another answer of its own DynamicBatcher")
 
     def _work(self) -> None:
-        self._threads.add(threading.get_ident())
+        self._threads.add(get_ident())
         try:
             while batch := self._collect():
                 self._run_batch(batch)
         finally:
-            self._threads.discard(threading.get_ident())
+            self._threads.discard(get_ident())
 
     def _collect(self) -> list[_Entry[Request, Answer]]:
         """Wait for a batch, Note [When a batch leaves]; none when the batcher has ended."""

@@ -11,11 +11,11 @@ that has worked least. An idle device takes any job: nothing would make more roo
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from threading import local
 from typing import Any, Generic, TypeVar
 
 from ascendrt._numbers import whole
@@ -138,7 +138,7 @@ class DevicePool(Closing):
         self._queue: deque[_Job[Any]] = deque()
         self._states = [_State(index) for index in indexes]
         self._closed = False
-        self._here = threading.local()  # `worker`: of the job that this thread is in
+        self._here = local()  # `worker`: of the job that this thread is in
         opened: list[Future[None]] = [Future(self.clock) for _ in range(depth * len(indexes))]
         self._threads = [
             self.clock.start(partial(self._work, self._states[position % len(indexes)], mine))

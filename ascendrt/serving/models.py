@@ -6,10 +6,10 @@ away before its successor is ready.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from threading import get_ident
 from typing import Any
 
 import numpy as np
@@ -56,7 +56,7 @@ class _Loaded:
 
     def is_others(self) -> bool:
         """True while only other threads use it."""
-        return bool(self.threads) and threading.get_ident() not in self.threads
+        return bool(self.threads) and get_ident() not in self.threads
 
 
 class _Entry:
@@ -176,7 +176,7 @@ class ModelPool(Closing):
 
         Raises: UnknownModelError; as Model when it has to be loaded.
         """
-        user = threading.get_ident()
+        user = get_ident()
         loaded = self._begin(name)
         try:
             yield loaded.model
@@ -237,7 +237,7 @@ class ModelPool(Closing):
         self._order += 1
         entry.used = self._order
         entry.runs += 1
-        loaded.threads.append(threading.get_ident())
+        loaded.threads.append(get_ident())
         return loaded
 
     def _load(self, source: Source, *, keep: _Entry, size_bytes: int) -> Model:
