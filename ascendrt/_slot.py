@@ -31,6 +31,7 @@ from ascendrt.stream import Event, Stream
 from ascendrt.tensors import GEAR_TENSOR, Gear
 
 if TYPE_CHECKING:
+    from ascendrt._openrun import Gate
     from ascendrt.model import Model
 
 Array = np.ndarray[Any, Any]
@@ -70,6 +71,7 @@ class Slot(Owned):
         self.queued = False
         self.user = 0  # the thread of the call or run that has the slot
         self._follows = False  # a client's stream
+        self._gate: Gate | None = None
         try:
             self.feed = self._own(Dataset(model.all_inputs, bounded=bounded))
             self.fetch = self._own(Dataset(model.outputs, bounded=bounded))
@@ -87,6 +89,14 @@ class Slot(Owned):
         self.events = (self.computed.address, self.over.address)
         specs = enumerate(model.all_inputs)
         self._places = [index for index, spec in specs if spec.name != GEAR_TENSOR]
+
+    def gate(self) -> Gate:
+        """Return what a run in a thread holds a client's stream back with."""
+        if self._gate is None:
+            from ascendrt._openrun import Gate
+
+            self._gate = self._own(Gate())
+        return self._gate
 
     def _own(self, owned: Any) -> Any:
         self._owned.append(owned)
@@ -210,7 +220,7 @@ class Run(Unique):
         self._model, self._slot, self._plan = model, slot, plan
         self._lock = threading.Lock()
         self._results: list[Array] | None = None
-        self._error: AclError | None = None
+        self._error: Exception | None = None
         self._taken = False
         slot.run = weakref.ref(self)
 
@@ -241,13 +251,16 @@ class Run(Unique):
             if self._taken:
                 return
             try:
-                self._slot.wait()
-                self._results = self._slot.results(self._plan)
-            except AclError as error:
+                self._results = self._wait()
+            except Exception as error:
                 self._error = error
             self._taken = True
             self._slot.run = None
             self._model.give(self._slot)
+
+    def _wait(self) -> list[Array]:
+        self._slot.wait()
+        return self._slot.results(self._plan)
 
     def __del__(self) -> None:
         if not self._taken and not sys.is_finalizing():

@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from ascendrt import _lib, dtypes, interop
 from ascendrt._lib import call, fast
+from ascendrt._openrun import OpenRun
 from ascendrt._owned import Owned, settle
 from ascendrt._slot import Array, Plan, Run, Slot
 from ascendrt.clocks import Signal, clock
@@ -55,6 +56,7 @@ class Model(Owned):
         init()
         # Of executions, slots and users. A finalizer or a signal may come in between.
         self._order = threading.RLock()
+        self._turns = threading.Lock()  # of the executions that are waited for
         self.scope = Scope()
         self._free: list[Slot] = []
         self._slots: list[Slot] = []
@@ -77,7 +79,7 @@ class Model(Owned):
             self.close()
             raise
         self.has_gears = self.gears.kind != "none"
-        # Only a run tells the shape of such results, and only a run that is waited for.
+        # Only a run tells the shape of such results, and only a call that waits for it.
         specs = (*self.inputs, *self.outputs)
         self.is_open = not self.has_gears and any(spec.is_dynamic for spec in specs)
         self._fixed_outputs = [spec.shape for spec in self.outputs]
@@ -153,26 +155,26 @@ class Model(Owned):
         before it is over, and later work waits for it. Without one, its copies overlap with what
         other runs compute. The inputs are taken as they are now: they may be changed when this
         returns. A failure of the run is told by the run.
+        Of a model of open shapes a thread of the package waits for the run.
 
-        Raises: as a call; ValueError for a model whose shapes or results only a run tells.
+        Raises: as a call.
         """
         if stream is not None and not isinstance(stream, Stream):
             raise TypeError(f"stream is {stream!r}; it must be a Stream or None")
         named = inputs if isinstance(inputs, Mapping) else {}
         plan = self._plan(() if isinstance(inputs, Mapping) else _in_order(inputs), named)
-        if self.is_open:
-            raise ValueError(
-                "only a run of this model tells the shapes of its tensors; call the model instead"
-            )
         with self.scope:
             slot = self._take()
             try:
-                slot.queue(plan, stream)
+                if self.is_open:
+                    run: Run = OpenRun(self, slot, plan, stream)
+                else:
+                    slot.queue(plan, stream)
+                    run = Run(self, slot, plan)
             except BaseException:
                 slot.abandon()
                 self.give(slot)
                 raise
-        run = Run(self, slot, plan)
         if self._closed:  # meanwhile: who closes waits for it
             run.collect()
         return run
@@ -238,7 +240,7 @@ class Model(Owned):
 
     def execute_now(self, slot: Slot) -> None:
         """Run and wait; for models of which only a run tells the shape of the results."""
-        with self._order:
+        with self._turns:
             arguments = (self.model_id, slot.feed.handle, slot.fetch.handle)
             call("aclmdlExecute", *arguments, ids={"model_id": self.model_id})
 
