@@ -20,11 +20,14 @@ from ascendrt._owned import Owned
 
 GEAR_TENSOR = "ascend_mbatch_shape_data"  # ACL_DYNAMIC_TENSOR_NAME
 _WHOLE_MODEL = (1 << 64) - 1
+_NO_RANK = (-2,)
 
 
 @dataclass(frozen=True)
 class TensorSpec:
-    """What a model says of one input or output. A dimension of -1 is decided when it runs."""
+    """What a model says of one input or output. A dimension of -1 is decided when it runs; the
+    shape (-2,) says that the number of dimensions is decided then as well.
+    """
 
     name: str
     dtype: str
@@ -58,8 +61,11 @@ class TensorSpec:
                 f"{what} has dtype {array.dtype}, the model expects {expected}; "
                 f"convert it with .astype('{expected}')"
             )
-        fits = len(self.shape) == array.ndim and all(
-            wanted in (-1, size) for wanted, size in zip(self.shape, array.shape, strict=False)
+        fits = self.shape == _NO_RANK or (
+            len(self.shape) == array.ndim
+            and all(
+                wanted in (-1, size) for wanted, size in zip(self.shape, array.shape, strict=False)
+            )
         )
         if not fits:
             raise ValueError(f"{what} has shape {array.shape}, the model expects {self.shape}")

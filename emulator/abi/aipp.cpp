@@ -264,7 +264,8 @@ void fill_shape(const model::Op& data, const model::Op& aipp, aclAippInfo& out) 
   aclAippDims& dims = out.outDims[out.shapeCount++];
   fill_dims(desc.dims, dims.aippOutdims);
   dims.aippOutSize = static_cast<size_t>(model::byte_size(desc.dims, desc.dtype).value_or(0));
-  fill_dims(data.attrs.ints_or("_dynamic_aipp_input_dims", {}), dims.srcDims);
+  const auto bytes = data.attrs.ints_or(model::kAippDims, {});
+  fill_dims(data.attrs.ints_or("_dynamic_aipp_input_dims", bytes), dims.srcDims);
   dims.srcSize = data.input_descs.empty() ? 0 : static_cast<size_t>(data.input_descs[0].size);
 }
 

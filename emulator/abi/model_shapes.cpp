@@ -43,6 +43,12 @@ void check_shape(size_t i, const model::IoDesc& io, const model::Dims& shape, bo
                     " and no tensor desc; give the shape of this run with "
                     "aclmdlSetDatasetTensorDesc");
   }
+  if (io.dims == model::kNoRank) {
+    const bool fits = std::all_of(shape.begin(), shape.end(), [](int64_t dim) { return dim > 0; });
+    if (fits) return;
+    refuse_argument("argument input: the tensor desc of input " + name_of(i, io) +
+                    " has the shape " + text_of(shape) + "; any rank is taken, dims above 0");
+  }
   if (shape.size() != io.dims.size()) {
     refuse_argument("argument input: the tensor desc of input " + name_of(i, io) +
                     " has the shape " + text_of(shape) + ", the model's is " + text_of(io.dims));

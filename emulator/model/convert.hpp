@@ -47,6 +47,7 @@ struct ConvertOptions {
   std::vector<OutputType> output_types;
   std::vector<std::string> input_fp16_nodes;
   std::vector<AippConfig> aipp;
+  std::string aipp_text;  // they were read from
   PrecisionMode precision = PrecisionMode::kOrigin;
   ExternalWeights external = ExternalWeights::kNone;
   bool fuses = true;         // operators are merged where that changes no result

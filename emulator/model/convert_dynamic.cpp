@@ -18,6 +18,7 @@
 #include "model/imported.hpp"
 #include "model/om_container.hpp"
 #include "model/om_writer.hpp"
+#include "model/open_images.hpp"
 
 namespace ascendrt::model {
 namespace {
@@ -25,25 +26,32 @@ namespace {
 [[noreturn]] void refuse(const std::string& text) { fail_model(kGeParamInvalid, text); }
 
 constexpr std::string_view kOptions = "_ascendrt_options";
-using Range = std::pair<int64_t, int64_t>;  // upper -1: no bound
+constexpr std::string_view kAippText = "_ascendrt_aipp";          // of the model
+constexpr std::string_view kNetworkDims = "_ascendrt_nchw_dims";  // of the Data op of an image
+using Range = DimRange;
 
 // An input as file and options have it.
 struct OpenInput {
   const onnx::GraphInput* source;
   Dims dims;
   std::vector<Range> ranges;
+  std::optional<OpenImage> image;  // in front of it
+  bool has_rank() const { return dims != kNoRank; }
 };
 
 std::vector<OpenInput> open_inputs(const onnx::File& file, const ConvertOptions& options) {
   std::vector<OpenInput> inputs;
   for (const onnx::GraphInput& input : file.graph.inputs) {
-    OpenInput open{&input, wanted_dims(input, options), {}};
+    OpenInput open{&input, wanted_dims(input, options), {}, {}};
     const auto given = options.input_shape.find(input.name);
-    for (size_t i = 0; i < open.dims.size(); ++i) {
+    for (size_t i = 0; open.has_rank() && i < open.dims.size(); ++i) {
       const int64_t dim = open.dims[i];
       Range range = dim < 0 ? Range{1, -1} : Range{dim, dim};
       if (dim < 0 && given != options.input_shape.end()) range = given->second.ranges[i];
       open.ranges.push_back(range);
+    }
+    if (const AippConfig* config = find_aipp(options, input.name, inputs.size())) {
+      open.image = open_image(*config, input.name, open.dims, open.ranges);
     }
     inputs.push_back(std::move(open));
   }
@@ -74,6 +82,7 @@ constexpr Choice kChoices[] = {{kLow, kLow, kLow}, {kHigh, kHigh, kHigh},
                                {2, 32, 160},       {1, 320, 320},
                                {1, 8, 8}};
 constexpr size_t kEnough = 3;
+constexpr size_t kRanks[] = {4, 3, 2, 1};  // of inputs without one
 
 std::optional<int64_t> chosen(int64_t size, const Range& range) {
   if (size == kLow) return range.first;
@@ -83,14 +92,15 @@ std::optional<int64_t> chosen(int64_t size, const Range& range) {
 }
 
 // One size per name: dims that the file calls alike are alike. nullopt: there is no such choice.
-std::optional<std::vector<Dims>> shapes_of(const std::vector<OpenInput>& inputs, Choice choice) {
+std::optional<std::vector<Dims>> shapes_of(const std::vector<OpenInput>& inputs, Choice choice,
+                                           size_t rank) {
   std::map<std::string, int64_t> by_name;
   std::vector<Dims> shapes;
   for (const OpenInput& input : inputs) {
-    Dims dims = input.dims;
+    Dims dims = input.has_rank() ? input.dims : Dims(rank, -1);
     for (size_t i = 0; i < dims.size(); ++i) {
       if (dims[i] >= 0) continue;
-      const auto size = chosen(choice.at(i), input.ranges[i]);
+      const auto size = chosen(choice.at(i), input.has_rank() ? input.ranges[i] : Range{1, -1});
       if (!size) return std::nullopt;
       const auto& params = input.source->params;
       dims[i] = i < params.size() && !params[i].empty()
@@ -116,7 +126,7 @@ ConvertOptions with_shapes(const ConvertOptions& options, const onnx::File& file
 
 // Dims that are the same in all shapes tried stay, others become -1.
 Dims merged(const Dims& a, const Dims& b) {
-  if (a.size() != b.size()) return {-2};
+  if (a.size() != b.size()) return kNoRank;
   Dims out = a;
   for (size_t i = 0; i < a.size(); ++i) out[i] = a[i] == b[i] ? a[i] : -1;
   return out;
@@ -127,16 +137,16 @@ class Trials {
   Trials(const onnx::File& file, const ConvertOptions& options,
          const std::vector<OpenInput>& inputs)
       : inputs_(inputs) {
-    std::set<std::vector<Dims>> tried;
-    for (const Choice choice : kChoices) {
-      if (accepted_.size() >= kEnough && varied()) break;
-      const auto shapes = shapes_of(inputs, choice);
-      if (!shapes || !tried.insert(*shapes).second) continue;
-      if (attempt(file, with_shapes(options, file, *shapes), choice)) accepted_.push_back(*shapes);
+    const auto ranked = [](const OpenInput& input) { return input.has_rank(); };
+    has_ranks_ = std::all_of(inputs.begin(), inputs.end(), ranked);
+    for (const size_t rank : kRanks) {
+      attempt_rank(file, options, rank);
+      if (has_ranks_) break;
     }
     mark_open();
     if (!accepted_.empty()) return;
-    if (refusal_) throw base::Error(*refusal_);
+    // Of inputs without a rank some rank may fit, unless all were refused.
+    if (refusal_ && (has_ranks_ || !contradicted_)) throw base::Error(*refusal_);
     base::warn_once(file.graph.name,
                     "none of the shapes tried fits the network, so it is converted unchecked; a "
                     "run will tell whether its shapes fit. The first trial said: " +
@@ -148,18 +158,35 @@ class Trials {
   std::vector<Range> output_ranges(size_t i) const;
 
  private:
+  void attempt_rank(const onnx::File& file, const ConvertOptions& options, size_t rank);
   bool attempt(const onnx::File& file, const ConvertOptions& fixed, Choice choice);
   bool varied() const;
   void mark_open();
 
   const std::vector<OpenInput>& inputs_;
+  bool has_ranks_ = true;
   std::vector<std::vector<Dims>> accepted_;  // shapes of the inputs
   TensorDescs tensors_;
   std::vector<IoDesc> low_;  // outputs at the bounds
   std::vector<IoDesc> high_;
   std::optional<base::Error> refusal_;
+  bool contradicted_ = false;
   std::string contradiction_;
 };
+
+// rank: of inputs without one.
+void Trials::attempt_rank(const onnx::File& file, const ConvertOptions& options, size_t rank) {
+  std::set<std::vector<Dims>> tried;
+  size_t accepted = 0;
+  for (const Choice choice : kChoices) {
+    if (accepted >= kEnough && varied()) return;
+    const auto shapes = shapes_of(inputs_, choice, rank);
+    if (!shapes || !tried.insert(*shapes).second) continue;
+    if (!attempt(file, with_shapes(options, file, *shapes), choice)) continue;
+    accepted_.push_back(*shapes);
+    ++accepted;
+  }
+}
 
 bool Trials::attempt(const onnx::File& file, const ConvertOptions& fixed, Choice choice) {
   TensorDescs seen;
@@ -170,6 +197,7 @@ bool Trials::attempt(const onnx::File& file, const ConvertOptions& fixed, Choice
   } catch (const base::Error& error) {
     // A refusal holds for any shape; other codes are of shapes that contradict each other.
     if (error.code == kGeParamInvalid && !refusal_) refusal_ = error;
+    contradicted_ = contradicted_ || error.code != kGeParamInvalid;
     if (contradiction_.empty()) contradiction_ = error.text;
     return false;
   }
@@ -184,7 +212,7 @@ bool Trials::attempt(const onnx::File& file, const ConvertOptions& fixed, Choice
 bool Trials::varied() const {
   for (size_t i = 0; i < inputs_.size(); ++i) {
     const OpenInput& input = inputs_[i];
-    for (size_t k = 0; k < input.dims.size(); ++k) {
+    for (size_t k = 0; k < input.ranges.size(); ++k) {
       if (input.dims[k] >= 0 || input.ranges[k].first == input.ranges[k].second) continue;
       const auto same = [&](const auto& shapes) { return shapes[i][k] == accepted_[0][i][k]; };
       if (std::all_of(accepted_.begin(), accepted_.end(), same)) return false;
@@ -193,11 +221,13 @@ bool Trials::varied() const {
   return true;
 }
 
-// Where a dim of an input had one size only, nothing says which dims follow it.
+// Where a dim of an input had one size only, or other ranks are possible, nothing says which dims
+// follow it.
 void Trials::mark_open() {
-  if (accepted_.empty() || varied()) return;
+  if (accepted_.empty() || (varied() && has_ranks_)) return;
   for (auto& [name, desc] : tensors_) {
     for (int64_t& dim : desc.dims) dim = std::min<int64_t>(dim, -1);
+    if (!has_ranks_) desc.dims = kNoRank;  // ranks that were not tried may fit as well
   }
 }
 
@@ -221,12 +251,30 @@ void set_ranges(TensorDesc& desc, const std::vector<Range>& ranges) {
   if (!rows.empty()) desc.attrs.set("shape_range", std::move(rows));
 }
 
+void describe_image(Op& op, const OpenInput& input) {
+  const OpenImage& image = *input.image;
+  TensorDesc desc;
+  desc.dtype = kUint8;
+  desc.dims = image.dims;
+  desc.format = kNhwc;
+  set_ranges(desc, image.ranges);
+  op.input_descs = op.output_descs = {desc};
+  op.attrs.set(kNetworkDims, input.dims);
+  op.attrs.set(kAippAttrs, Box(image.attrs));
+  op.attrs.set(kAippMode, "static_aipp");
+  op.attrs.set(kAippDims, image.dims);
+}
+
 void describe_inputs(Graph& root, const std::vector<OpenInput>& inputs,
                      const ConvertOptions& options) {
   size_t next = 0;
   for (Op& op : root.ops) {
     if (op.type != "Data") continue;
     const OpenInput& input = inputs.at(next++);
+    if (input.image) {
+      describe_image(op, input);
+      continue;
+    }
     TensorDesc desc;
     desc.dtype = input_type(options, *input.source);
     desc.dims = input.dims;
@@ -244,7 +292,7 @@ void describe_outputs(Graph& root, const onnx::File& file, const Trials& trials,
     TensorDesc& desc = op.input_descs[i];
     const onnx::GraphInput& declared = file.graph.outputs[i];
     if (desc.dtype == kUndefined) desc.dtype = declared.dtype;  // no trial told
-    if (desc.dims == Dims{-2} && declared.has_shape) desc.dims = declared.dims;
+    if (desc.dims == kNoRank && declared.has_shape) desc.dims = declared.dims;
     for (size_t k = 0; k < desc.dims.size() && desc.dims.size() == declared.dims.size(); ++k) {
       if (desc.dims[k] == -1) desc.dims[k] = declared.dims[k];
     }
@@ -317,15 +365,13 @@ bool has_open_dims(const onnx::File& file, const ConvertOptions& options) {
 }
 
 Model convert_dynamic(const onnx::File& file, const ConvertOptions& options) {
-  if (!options.aipp.empty()) {
-    refuse("insert_op_conf needs fixed shapes or gears; a dim of -1 without gears is open");
-  }
   const auto inputs = open_inputs(file, options);
   const Trials trials(file, options, inputs);
   Model model;
   model.soc_version = options.soc_version;
   if (!options.command_line.empty()) model.attrs.set("atc_cmdline", options.command_line);
   model.attrs.set(kOptions, kept_options(options));
+  if (!options.aipp.empty()) model.attrs.set(kAippText, options.aipp_text);
   keep_imported(file, trials.tensors(), model);
   Graph& root = model.graphs.front();
   model.name = root.name;
@@ -342,12 +388,34 @@ Model convert_dynamic(const onnx::File& file, const ConvertOptions& options) {
   return model;
 }
 
+namespace {
+
+// The shapes of the network's inputs for those of the model's; images become what is made of them.
+std::vector<Dims> network_shapes(const Model& whole, const ConvertOptions& options,
+                                 const std::vector<Dims>& shapes, onnx::File& file) {
+  std::vector<Dims> out = shapes;
+  for (size_t i = 0; i < shapes.size(); ++i) {
+    onnx::GraphInput& input = file.graph.inputs[i];
+    const AippConfig* config = find_aipp(options, input.name, i);
+    const Op* data = config == nullptr ? nullptr : input_op(whole, i);
+    const auto* open = data == nullptr ? nullptr : data->attrs.get_ints(kNetworkDims);
+    if (open == nullptr) continue;
+    input.has_shape = false;  // the model has the image's there
+    out[i] = dims_behind(*config, *open, shapes[i]);
+  }
+  return out;
+}
+
+}  // namespace
+
 Model specialise(const Model& whole, std::span<const uint8_t> weights,
                  const std::vector<Dims>& shapes) {
-  const onnx::File file = imported_file(whole, weights);
+  onnx::File file = imported_file(whole, weights);
   if (file.graph.inputs.size() != shapes.size()) refuse("the model has another number of inputs");
-  const ConvertOptions options = parse_convert_options(whole.attrs.string_or(kOptions, ""));
-  Model made = convert_fixed(file, with_shapes(options, file, shapes), Purpose::kRun);
+  ConvertOptions options = parse_convert_options(whole.attrs.string_or(kOptions, ""));
+  if (const auto* text = whole.attrs.get_string(kAippText)) options.aipp = parse_aipp(*text);
+  const auto inner = network_shapes(whole, options, shapes, file);
+  Model made = convert_fixed(file, with_shapes(options, file, inner), Purpose::kRun);
   if (made.inputs.size() != whole.inputs.size() || made.outputs.size() != whole.outputs.size()) {
     refuse("the network in the file has other inputs or outputs than the model");
   }

@@ -83,15 +83,6 @@ bool is_fp16_node(const ConvertOptions& options, const std::string& name) {
 
 bool is_real(int32_t dtype) { return dtype == kFloat || dtype == kFloat16 || dtype == kBfloat16; }
 
-const AippConfig* find_aipp(const ConvertOptions& options, const std::string& name, size_t place) {
-  for (const AippConfig& config : options.aipp) {
-    const bool same = config.input_name.empty() ? config.input_rank == static_cast<int64_t>(place)
-                                                : config.input_name == name;
-    if (same) return &config;
-  }
-  return nullptr;
-}
-
 // The Data ops of an image and of its parameters; what the op behind them takes.
 GraphBuilder::Inputs image_operands(GraphBuilder& graph, const std::string& name, const Dims& dims,
                                     const AippConfig& config, const ops::AippParams* params) {
@@ -163,6 +154,15 @@ void add_cast(Graph& graph, Op& net_output, size_t i, int32_t dtype) {
 
 }  // namespace
 
+const AippConfig* find_aipp(const ConvertOptions& options, const std::string& name, size_t place) {
+  for (const AippConfig& config : options.aipp) {
+    const bool same = config.input_name.empty() ? config.input_rank == static_cast<int64_t>(place)
+                                                : config.input_name == name;
+    if (same) return &config;
+  }
+  return nullptr;
+}
+
 void check_names(const onnx::Graph& graph, const ConvertOptions& options) {
   for (const auto& [name, shape] : options.input_shape) {
     check_input_name(graph, "input_shape", name);
@@ -214,11 +214,7 @@ void select_outputs(onnx::Graph& graph, const ConvertOptions& options) {
 Dims wanted_dims(const onnx::GraphInput& input, const ConvertOptions& options) {
   const auto given = options.input_shape.find(input.name);
   if (given == options.input_shape.end()) {
-    if (!input.has_shape) {
-      refuse("input '" + input.name +
-             "' has no shape in the file; give one: input_shape=" + input.name + ":1,3,224,224");
-    }
-    return input.dims;
+    return input.has_shape ? input.dims : kNoRank;
   }
   const Dims& dims = given->second.dims;
   if (!input.has_shape) return dims;
@@ -259,6 +255,10 @@ GraphValue add_input(GraphBuilder& graph, const onnx::GraphInput& input, size_t 
   const Dims dims = wanted_dims(input, options);
   for (size_t i = 0; i < dims.size(); ++i) {
     if (dims[i] >= 0) continue;
+    if (dims == kNoRank) {
+      refuse("input '" + input.name +
+             "' has no shape in the file; give one: input_shape=" + input.name + ":1,3,224,224");
+    }
     refuse("dim " + std::to_string(i) + " of input '" + input.name +
            "' is not fixed and no value of a gear; give the whole shape: input_shape=" +
            input.name + ":...");

@@ -11,6 +11,9 @@
 
 namespace ascendrt::model {
 
+// The image preparation of input number `place`; null: none.
+const AippConfig* find_aipp(const ConvertOptions& options, const std::string& name, size_t place);
+
 // Refuses options that name inputs or outputs the network does not have.
 void check_names(const onnx::Graph& graph, const ConvertOptions& options);
 

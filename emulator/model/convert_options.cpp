@@ -233,7 +233,8 @@ void set_aipp(ConvertOptions& options, std::string_view text) {
   std::stringstream content;
   if (file) content << file.rdbuf();
   if (!file) bad_option("insert_op_conf: file '" + path + "' cannot be read");
-  options.aipp = parse_aipp(content.str());
+  options.aipp_text = content.str();
+  options.aipp = parse_aipp(options.aipp_text);
 }
 
 void set_precision_mode(ConvertOptions& options, std::string_view text) {

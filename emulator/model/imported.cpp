@@ -110,7 +110,7 @@ struct Encoder::Part {
     if (is_root && found != all.known_.end()) {
       made = found->second;
     } else {
-      made.dims = {-2};
+      made.dims = kNoRank;
       made.format = kNd;
     }
     const auto declared = declared_shape.find(tensor);
@@ -288,7 +288,7 @@ class Decoder {
     onnx::GraphInput made;
     made.name = only_name(op);
     made.dtype = static_cast<int32_t>(op.attrs.int_or(kType, kUndefined));
-    made.has_shape = !op.output_descs.empty();
+    made.has_shape = !op.output_descs.empty() && op.output_descs[0].dims != kNoRank;
     if (made.has_shape) made.dims = op.output_descs[0].dims;
     return made;
   }

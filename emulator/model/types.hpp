@@ -12,6 +12,7 @@
 namespace ascendrt::model {
 
 using Dims = std::vector<int64_t>;
+inline const Dims kNoRank = {-2};  // of a tensor whose rank is not known, as files have it
 
 // aclDataType numbers used by name inside the model layer (the file's own enum differs, see
 // dtype_from_proto). -1 = undefined.

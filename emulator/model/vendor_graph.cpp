@@ -7,6 +7,7 @@
 // its producer under another shape (compilers drop Reshape) the layout in memory comes back.
 #include <algorithm>
 #include <unordered_map>
+#include <utility>
 
 #include "base/error.hpp"
 #include "model/om_container.hpp"
@@ -31,6 +32,16 @@ bool is_float(int32_t dtype) { return dtype == kFloat || dtype == kFloat16 || dt
 // An optional input that is not connected has a descriptor without a type.
 bool is_described(const TensorDesc& desc) { return desc.dtype != kUndefined; }
 
+// Whether a shape is what a descriptor says, as far as it says it.
+bool agrees(const ops::Shape& shape, const Dims& described) {
+  if (described == kNoRank) return true;
+  if (described.size() != shape.rank()) return false;
+  for (size_t i = 0; i < described.size(); ++i) {
+    if (described[i] >= 0 && described[i] != shape[i]) return false;
+  }
+  return true;
+}
+
 class PlainBuilder {
  public:
   PlainBuilder(const Model& model, const VendorOptions& options)
@@ -51,7 +62,12 @@ class PlainBuilder {
     const TensorDesc* desc = nullptr;
   };
 
+  void walk(const Graph& graph);
   void add(const Op& op);
+  void add_call(const Op& op);
+  void add_parameter(const Op& data, const Op& call,
+                     const std::vector<std::optional<GraphValue>>& inputs);
+  std::vector<Made> results_of(const Op& net_output, const Op& call);
   void add_data();
   void add_constant(const Op& op);
   void add_outputs(const Op& op);
@@ -71,24 +87,14 @@ class PlainBuilder {
   std::optional<GraphBuilder> graph_;
   std::optional<Layouts> layouts_;
   std::unordered_map<std::string_view, std::vector<Made>> made_;
+  int depth_ = 0;  // of calls
+  int calls_ = 0;
   Plain result_;
 };
 
 Plain PlainBuilder::build() {
-  const std::vector<const Op*> order = execution_order(*model_.root());
-  if (order.size() != model_.root()->ops.size()) {
-    result_.unresolved.emplace_back("the graph has a cycle");
-    return std::move(result_);
-  }
   add_data();
-  for (const Op* op : order) {
-    try {
-      add(*op);
-    } catch (const base::Error& error) {
-      miss(*op, error.text);
-      stand_in(*op);
-    }
-  }
+  walk(*model_.root());
   if (!result_.unresolved.empty()) return std::move(result_);
   try {
     complete(*plain_);
@@ -99,11 +105,27 @@ Plain PlainBuilder::build() {
   return std::move(result_);
 }
 
+void PlainBuilder::walk(const Graph& graph) {
+  const std::vector<const Op*> order = execution_order(graph);
+  if (order.size() != graph.ops.size()) {
+    result_.unresolved.emplace_back("the graph has a cycle");
+    return;
+  }
+  for (const Op* op : order) {
+    try {
+      add(*op);
+    } catch (const base::Error& error) {
+      miss(*op, error.text);
+      stand_in(*op);
+    }
+  }
+}
+
 void PlainBuilder::add(const Op& op) {
   if (one_of(op.type, {"Data", "AnnData", "AippData", "QueueData", "RefData"})) return;
   if (is_bookkeeping(op)) return;
   if (one_of(op.type, {"Const", "Constant"})) return add_constant(op);
-  if (op.type == "NetOutput") return add_outputs(op);
+  if (op.type == "NetOutput") return depth_ == 0 ? add_outputs(op) : void();  // see results_of
   add_op(op);
 }
 
@@ -118,6 +140,9 @@ void PlainBuilder::add_data() {
     try {
       const TensorDesc& desc = op->output_descs[0];
       const TensorType type = tensor_type(desc);
+      if (type.shape.is_open()) {
+        ops::fail("shape", "is open; compiled files are computed for fixed shapes only");
+      }
       static_cast<void>(type.shape.elements());
       const GraphValue value = graph_->add_data(op->name, type);
       made_[op->name] = {{layouts_->unpack(value, desc), &desc}};
@@ -219,7 +244,7 @@ GraphValue PlainBuilder::checked(const VendorCall& call, GraphValue value, size_
     value = call.cast(value, desc.dtype, "_result");
   }
   const TensorType wanted{static_cast<aclDataType>(desc.dtype), to_shape(desc.origin_dims())};
-  if (!(value.type == wanted)) {
+  if (value.type.dtype != wanted.dtype || !agrees(value.type.shape, desc.origin_dims())) {
     call.fail("output " + std::to_string(i) + " is described as " + ops::dtype_name(wanted.dtype) +
               " " + wanted.shape.text() + ", its inputs give " + ops::dtype_name(value.type.dtype) +
               " " + value.type.shape.text());
@@ -229,6 +254,7 @@ GraphValue PlainBuilder::checked(const VendorCall& call, GraphValue value, size_
 
 void PlainBuilder::add_op(const Op& op) {
   if (op.output_descs.empty()) ops::fail("outputs", "there are none");
+  if (one_of(op.type, {"PartitionedCall", "StatefulPartitionedCall"})) return add_call(op);
   if (!op.subgraphs.empty()) ops::fail("subgraphs", "those of compiled files are not computed");
   const VendorCall call{op,        model_,          options_,        *graph_,
                         *layouts_, read_inputs(op), result_.inferred};
@@ -249,12 +275,81 @@ void PlainBuilder::add_op(const Op& op) {
   made_[op.name] = std::move(made);
 }
 
+// --- calls: parts of the network that the compiler put apart, as those of known shapes ---
+
+// The ops of the body take the place of the call; names count within a body only.
+void PlainBuilder::add_call(const Op& op) {
+  constexpr int kDeepest = 8;
+  constexpr int kMostCalls = 4096;
+  const Graph* body = op.subgraphs.size() == 1 ? model_.find_graph(op.subgraphs[0]) : nullptr;
+  if (body == nullptr) ops::fail("subgraphs", "the graph it calls is not in the file");
+  if (depth_ == kDeepest || ++calls_ > kMostCalls) ops::fail("subgraphs", "too many calls");
+  const auto inputs = read_inputs(op);
+  auto outer = std::exchange(made_, {});
+  ++depth_;
+  const Op* last = nullptr;
+  for (const Op& inner : body->ops) {
+    if (inner.type == "Data") add_parameter(inner, op, inputs);
+    if (inner.type == "NetOutput") last = &inner;
+  }
+  walk(*body);
+  std::vector<Made> results;
+  if (last != nullptr) results = results_of(*last, op);
+  --depth_;
+  made_ = std::move(outer);
+  if (results.size() != op.output_descs.size())
+    ops::fail("subgraphs", "some outputs have no source");
+  made_[op.name] = std::move(results);
+}
+
+void PlainBuilder::add_parameter(const Op& data, const Op& call,
+                                 const std::vector<std::optional<GraphValue>>& inputs) {
+  const int64_t index = data.attrs.int_or("_parent_node_index", data.attrs.int_or("index", -1));
+  const auto at = static_cast<size_t>(index);
+  if (data.output_descs.empty() || index < 0 || at >= inputs.size() || !inputs[at] ||
+      at >= call.input_descs.size()) {
+    return miss(data, "the call gives it no tensor");
+  }
+  const TensorDesc& desc = data.output_descs[0];
+  try {
+    if (desc.dtype != inputs[at]->type.dtype) ops::fail("the call", "gives it another type");
+    made_[data.name] = {{view({*inputs[at], &call.input_descs[at]}, desc), &desc}};
+  } catch (const base::Error& error) {
+    miss(data, error.text);
+    stand_in(data);
+  }
+}
+
+std::vector<PlainBuilder::Made> PlainBuilder::results_of(const Op& net_output, const Op& call) {
+  std::vector<std::optional<Made>> found(call.output_descs.size());
+  try {
+    for (size_t i = 0, number = 0; i < net_output.inputs.size(); ++i) {
+      const auto ref = net_output.input(i);
+      if (!ref || ref->index < 0) continue;
+      const auto value = read(net_output, i, number);
+      const TensorDesc& from = net_output.input_descs.at(number);
+      const auto place = static_cast<int64_t>(number++);
+      const auto to = static_cast<size_t>(from.attrs.int_or("_parent_node_index", place));
+      if (to >= found.size()) continue;
+      const TensorDesc& desc = call.output_descs[to];
+      found[to] = Made{view({*value, &from}, desc), &desc};
+    }
+  } catch (const base::Error& error) {
+    miss(net_output, error.text);
+  }
+  std::vector<Made> results;
+  for (std::optional<Made>& made : found) {
+    if (made) results.push_back(std::move(*made));
+  }
+  return results;
+}
+
 }  // namespace
 
 Plain plain_graph(const Model& model, const VendorOptions& options) {
   if (model.root() == nullptr) return {nullptr, {"the model has no graph"}, {}};
-  if (model.is_dynamic() || model.gears.kind != GearKind::kNone) {
-    return {nullptr, {"gears and dynamic shapes of compiled files are not computed"}, {}};
+  if (model.gears.kind != GearKind::kNone) {
+    return {nullptr, {"gears of compiled files are not computed"}, {}};
   }
   return PlainBuilder(model, options).build();
 }

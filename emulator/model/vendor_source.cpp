@@ -177,8 +177,11 @@ void Adapter::take_outputs() {
 
 Model plain_source(const Model& model, std::span<const uint8_t> onnx_bytes,
                    const std::string& folder) {
-  if (model.is_dynamic() || model.gears.kind != GearKind::kNone) {
-    differ("gears and dynamic shapes of compiled files are not computed");
+  const auto& inputs = model.inputs;
+  const bool open =
+      std::any_of(inputs.begin(), inputs.end(), [](auto& io) { return io.is_open(); });
+  if (open || model.gears.kind != GearKind::kNone) {
+    differ("gears and open shapes of compiled files are not computed");
   }
   ConvertOptions options = options_for(model, onnx::read(onnx_bytes, folder));
   options.folder = folder;

@@ -94,7 +94,6 @@ def test_what_a_model_says_of_all_gears(tmp_path: Path) -> None:
         (CASES["crop"].text(), "input_shape=x:1,3,-1,-1\ndynamic_image_size=6,8;4,10", "crop"),
         (CASES["rgb"].text(), "input_shape=x:1,3,-1,-1\ndynamic_image_size=6,8;4,10", "must be 0"),
         (CASES["rgb"].text(), "input_shape=x:1,3,-1,-1\ndynamic_dims=6,8;4,10", "dynamic_dims"),
-        (CASES["rgb"].text(), "input_shape=x:1,3,-1,-1", "fixed shapes or gears"),
     ],
 )
 def test_what_does_not_go_together(tmp_path: Path, text: str, options: str, part: str) -> None:

@@ -224,3 +224,16 @@ def test_files_of_another_product_list_what_is_missing(tmp_path: Path) -> None:
     text = refused(tmp_path, FOLDER / "hiai_tensorflow2_resnet20_weight_quant8_retrain.om", x)
     assert "207000" in text and text.count("Convolution '") == 21
     assert "phone-side" in text
+
+
+def test_files_of_unknown_shape_list_what_is_missing(tmp_path: Path) -> None:
+    """Two parts of the network lie in graphs of their own; only an op between them is unknown."""
+    two = tmp_path / "two.npy"
+    np.save(two, np.ones((2, 2), np.float32))
+    om = FOLDER / "ge_dyn_static.om"
+    done = ascendrt("om", "run", om, "--input", two, "--input", two, "--out", tmp_path / "out")
+    assert done.returncode != 0
+    assert "207000" in done.stderr
+    assert "Rank 'rank': operator: is not implemented" in done.stderr
+    assert "'add'" not in done.stderr and "PartitionedCall" not in done.stderr
+    assert not list(tmp_path.glob("out/*"))

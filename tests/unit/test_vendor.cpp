@@ -396,6 +396,67 @@ void spoil(model::Model& model, Random& random) {
   }
 }
 
+namespace {
+
+// y = -(x + relu(x)), where the sum and the Relu lie in a graph of their own.
+CompiledGraph with_call() {
+  CompiledGraph g;
+  const TensorDesc line = plain(kFloat, {2, 3});
+  const std::string x = g.data("x", line);
+  const std::string called = g.add("PartitionedCall", "part", {x}, line);
+  g.output(g.add("Neg", "last", {called}, line));
+  CompiledGraph inner;  // its tensors have names of the graph around it
+  const std::string parameter = inner.data("x", line);
+  inner.output(
+      inner.add("Add", "last", {parameter, inner.add("Relu", "part", {parameter}, line)}, line));
+  model::Graph body = inner.model().graphs[0];
+  body.name = "body";
+  body.ops[0].attrs.set("_parent_node_index", int64_t{0});
+  g.model().graphs.push_back(body);
+  for (model::Op& op : g.model().graphs[0].ops) {
+    if (op.name == "part") op.subgraphs = {"body"};
+  }
+  g.model().header.unknown_shape = true;  // such files are of that kind
+  return g;
+}
+
+}  // namespace
+
+TEST(vendor_calls_of_other_graphs_are_computed) {
+  CompiledGraph g = with_call();
+  const std::vector<float> expected = {-2, 1, -4, 2, -6, -0.0F};
+  CHECK(run(g.compile(), {{1, -1, 2, -2, 3, 0}}) == expected);
+  // A described shape that is open agrees with what comes out.
+  for (model::Op& op : g.model().graphs[1].ops) {
+    for (TensorDesc& desc : op.output_descs) {
+      if (op.type == "Relu") desc = plain(kFloat, {-1, 3});
+    }
+  }
+  CHECK(run(g.compile(), {{1, -1, 2, -2, 3, 0}}) == expected);
+}
+
+TEST(vendor_calls_that_cannot_be_followed_are_listed) {
+  CompiledGraph lost = with_call();
+  lost.model().graphs.pop_back();
+  CHECK(has(lost.compile().unresolved, "'part': subgraphs: the graph it calls is not in the file"));
+  CompiledGraph endless = with_call();  // the body calls itself
+  for (model::Op& op : endless.model().graphs[1].ops) {
+    if (op.type != "Relu") continue;
+    op.type = "PartitionedCall";
+    op.subgraphs = {"body"};
+  }
+  CHECK(has(endless.compile().unresolved, "too many calls"));
+  CompiledGraph unfed = with_call();
+  unfed.model().graphs[1].ops[0].attrs.set("_parent_node_index", int64_t{1});
+  CHECK(has(unfed.compile().unresolved, "the call gives it no tensor"));
+  CompiledGraph strange = with_call();
+  strange.model().graphs[1].ops[1].type = "NoSuchOperator";
+  CHECK(has(strange.compile().unresolved, "NoSuchOperator 'part'"));
+  CompiledGraph open = with_call();
+  open.model().graphs[0].ops[0].output_descs[0] = plain(kFloat, {-1, 3});
+  CHECK(has(open.compile().unresolved, "fixed shapes only"));
+}
+
 TEST(vendor_spoiled_graphs_do_no_harm) {
   Random random(11);
   size_t refused = 0;
