@@ -13,6 +13,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -147,7 +148,56 @@ def waits(files: Files) -> Iterator[tuple[str, Any]]:
             yield name, counters.during(BY_NAME[name].function(), *given)
 
 
-MODES = {"both": both, "waits": waits}
+class Filler:
+    """Puts work on a stream from a thread of its own until there is no more room."""
+
+    def __init__(self, made: Scene) -> None:
+        self.end, self.count = False, 0
+        self._block, self._stream = made["block"], made["stream"]
+        self._context = acl.rt.get_context()[0]
+        self.thread = threading.Thread(target=self._fill)
+
+    def _fill(self) -> None:
+        acl.rt.set_context(self._context)
+        while not self.end:
+            assert acl.rt.memset_async(self._block, 64, 0, 64, self._stream) == 0
+            self.count += 1
+
+    def until_full(self) -> None:
+        self.thread.start()
+        before = -1
+        while self.count != before or before == 0:
+            before = self.count
+            time.sleep(0.06)
+
+    def close(self) -> None:
+        self.end = True
+        self.thread.join()
+
+
+def full(files: Files) -> Iterator[tuple[str, Any]]:
+    """The same of calls that put work on a stream without room for any."""
+    acl.init()
+    counters = aclwaits.Waits(acl)
+    for name in SUBMITTING:
+        with scene(files) as made:
+            given, filler = made.arguments(LINES[name].good), Filler(made)
+            counters.gate(made["stream"], closed=filler.until_full)
+            found = counters.during(BY_NAME[name].function(), *given)
+            filler.close()
+            assert acl.rt.synchronize_stream(made["stream"]) == 0
+            yield name, found
+
+
+# Calls with a stream that wait for something else than room on it, or for nothing.
+_OTHERS = ("rt.synchronize_", "rt.destroy_", "rt.stream_abort", "rt.unsubscribe_", "mdl.execute_v2")
+SUBMITTING = [
+    row.name
+    for row in BY_NAME.values()
+    if row.releases_gil and any(argument.name == "stream" for argument in row.arguments)
+    if row.name in LINES and not row.name.startswith(_OTHERS)
+]
+MODES = {"both": both, "waits": waits, "full": full}
 
 
 def ask(mode: str, folder: Path) -> dict[str, Any]:
@@ -164,7 +214,7 @@ def ask(mode: str, folder: Path) -> dict[str, Any]:
         "ASCEND_HOME_PATH": str(folder),
         "PYTHONPATH": os.pathsep.join(p for p in sys.path if p),
     }
-    if mode == "waits":
+    if mode != "both":
         environment["LD_PRELOAD"] = str(aclwaits.build(folder))
     try:
         done = subprocess.run(

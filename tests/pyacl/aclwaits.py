@@ -14,6 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from aclcalls import nothing
+
 _HEAD = """
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -111,10 +113,11 @@ class Waits:
         self._open = own.open_later
         self._rt = acl.rt
 
-    def gate(self, *streams: int) -> None:
+    def gate(self, *streams: int, closed: Callable[[], object] = nothing) -> None:
         """What comes next on the streams waits until a thread of C opens the gate.
 
-        It does so when this thread sleeps, or the call of `during` has come back.
+        It does so when this thread sleeps, or the call of `during` has come back. `closed` is
+        called before there is that thread.
         """
         context, event, opener = (
             self._rt.get_context()[0],
@@ -123,6 +126,7 @@ class Waits:
         )
         for stream in streams:
             assert self._rt.stream_wait_event(stream, event) == 0
+        closed()
         self._open(*self._functions, *(ctypes.c_void_p(h) for h in (context, event, opener)))
 
     def during(self, call: Callable[..., object], *arguments: Any) -> dict[str, Any]:

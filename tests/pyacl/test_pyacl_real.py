@@ -26,6 +26,11 @@ def waits(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return aclreal.ask("waits", tmp_path_factory.mktemp("waits"))
 
 
+@pytest.fixture(scope="session")
+def full(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    return aclreal.ask("full", tmp_path_factory.mktemp("full"))
+
+
 def present() -> set[str]:
     return {row.name for row in ROWS if not row.c or rawabi.has(row.c)}
 
@@ -95,3 +100,18 @@ def test_the_streams_were_busy(waits: dict[str, Any]) -> None:
     assert waits["control"]["held"] == 1
     slept = {name for name, found in waits.items() if found["given_up"]}
     assert slept >= SURELY_WAITING, SURELY_WAITING - slept
+
+
+@pytest.mark.parametrize("name", aclreal.SUBMITTING)
+def test_who_waits_for_room_lets_others_run(full: dict[str, Any], name: str) -> None:
+    assert full[name]["held"] == 0, f"it sleeps in {full[name]['held_in']}"
+    assert full[name]["given_up"] > 0, "it did not wait, though the stream was full"
+
+
+def test_a_call_that_holds_the_gil_puts_no_work_on_a_stream() -> None:
+    """What has a stream and holds the GIL asks or sets something of it."""
+    verbs = ("get_", "set_", "reset_stream_res", "use_", "unuse_", "subscribe_", "allocator_",
+             "stream_get_", "stream_query")  # fmt: skip
+    held = [row.name for row in ROWS if not row.releases_gil]
+    with_stream = [n for n in held if any(a.name == "stream" for a in BY_NAME[n].arguments)]
+    assert [n for n in with_stream if not n.removeprefix("rt.").startswith(verbs)] == []
