@@ -9,6 +9,7 @@ A failure of which the words alone are the cause is a WrongUsage, anything else 
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import os
 import sys
@@ -41,6 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one subcommand and return the exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     warnings.formatwarning = _format_warning
+    _write_any_name()
     try:
         options = _parser(arguments).parse_args(arguments)
         code = _run(options)
@@ -48,7 +50,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             sys.stdout.flush()
         return code
     except BrokenPipeError:  # the reader of our output has seen enough, as in `| head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         return _DONE
     except (AscendrtError, OSError, ValueError, TypeError, OverflowError, MemoryError) as error:
         if os.environ.get("ASCENDRT_TRACEBACK"):
@@ -56,6 +58,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _tell(error, _wants_json(arguments))
     except KeyboardInterrupt:
         return _INTERRUPTED
+
+
+def _write_any_name() -> None:
+    """Show the bytes of file names that are no text in the encoding of the terminal."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _drop_output() -> None:
+    """Let what is not written yet go nowhere: the end of the process would try again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -81,7 +95,10 @@ def _tell(error: Exception, as_json: bool) -> int:
     usage = error.usage if isinstance(error, WrongUsage) else ""
     print(f"{usage}ascendrt: error: {text}", file=sys.stderr)
     if as_json:
-        print(json.dumps({"error": _facts(error, text, code)}, indent=1))
+        try:
+            print(json.dumps({"error": _facts(error, text, code)}, indent=1), flush=True)
+        except OSError:  # perhaps this is what the error is about
+            _drop_output()
     return code
 
 

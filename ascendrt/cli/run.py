@@ -28,7 +28,7 @@ _VARIABLES = {
 def configure(parser: Parser) -> None:
     """Declare the options."""
     parser.usage = "ascendrt run [options] -- CMD [ARG ...]"
-    parser.add_argument("--devices", metavar="N", help="number of devices (default 1)")
+    parser.add_argument("--devices", type=int, metavar="N", help="number of devices (default 1)")
     parser.add_argument("--soc", metavar="NAME", help="chip name (default Ascend910B1)")
     parser.add_argument("--hbm-size", metavar="SIZE", help="device memory, such as 4G")
     parser.add_argument(

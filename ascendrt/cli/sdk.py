@@ -56,9 +56,9 @@ def command(options: argparse.Namespace) -> int:
 
 
 def write(root: Path) -> None:
-    """Write headers, libraries and scripts below `root`.
+    """Write headers, libraries and scripts below `root`; a new folder as a whole or not at all.
 
-    Raises: CommandError when the folder holds something else.
+    Raises: CommandError when the folder holds something else; OSError.
     """
     if (
         root.exists()
@@ -66,6 +66,18 @@ def write(root: Path) -> None:
         and (not root.is_dir() or any(root.iterdir()))
     ):
         raise CommandError(f"{root} exists and is no ascendrt sdk; name a new folder")
+    is_new = not root.exists()
+    try:
+        _fill(root)
+    except OSError as error:
+        if is_new:
+            shutil.rmtree(root, ignore_errors=True)
+        if isinstance(error, shutil.Error):  # a list of (from, to, why)
+            raise CommandError(f"{root} cannot be written: {error.args[0][0][2]}") from None
+        raise
+
+
+def _fill(root: Path) -> None:
     root.mkdir(parents=True, exist_ok=True)
     (root / _STAMP).write_text("written by `ascendrt sdk`\n", encoding="utf-8")
     _replace(package_include_dir(), root / "include")

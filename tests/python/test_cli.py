@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -104,6 +105,27 @@ def test_a_closed_or_full_output_is_no_traceback() -> None:
         assert done.returncode == code, (output, done.stderr)
         assert "Traceback" not in done.stderr, output
     assert run("sh", "-c", '"$0" -m ascendrt run -- true >&-', sys.executable).returncode == 0
+    for words in ("coverage --json", "info --json /nope"):
+        done = run("sh", "-c", f'"$0" -m ascendrt {words} > /dev/full', sys.executable)
+        assert done.returncode in (1, 2), done.stderr
+        assert "Traceback" not in done.stderr, words
+
+
+def test_a_name_that_the_terminal_cannot_show_is_shown_in_part(
+    tmp_path: Path, digits_om: Path
+) -> None:
+    name = os.fsdecode(os.fsencode(tmp_path) + b"/n\xff.om")
+    shutil.copy(digits_om, name)
+    for encoding in ("utf-8", "ascii"):
+        done = ascendrt("om", "info", name, PYTHONIOENCODING=encoding)
+        assert done.returncode == 0, done.stderr
+        assert r"n\udcff.om" in done.stdout
+
+
+def test_a_number_of_devices_that_is_none() -> None:
+    done = ascendrt("run", "--devices", "two", "--", "true")
+    assert done.returncode == 2
+    assert "invalid int value: 'two'" in done.stderr
 
 
 def test_env_lines_put_the_libraries_in_place(tmp_path: Path) -> None:

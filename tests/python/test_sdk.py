@@ -111,3 +111,12 @@ def test_an_sdk_is_written_again_in_place_but_over_nothing_else(sdk: Path, tmp_p
     assert done.returncode == 1
     assert "no ascendrt sdk" in done.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["precious"]
+
+
+def test_an_sdk_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
+    """A full disk, here a limit on the size of files."""
+    script = 'ulimit -f 2; "$0" -m ascendrt sdk "$1"'
+    done = run("bash", "-c", script, sys.executable, tmp_path / "new")
+    assert (done.returncode, "cannot be written: " in done.stderr) == (1, True), done.stderr
+    assert "Traceback" not in done.stderr
+    assert list(tmp_path.iterdir()) == []
