@@ -13,6 +13,7 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, cast
 
 from ascendrt import _backend, errors
@@ -152,6 +153,7 @@ def recent_code() -> int:
     return int(lib.aclrtGetLastError(0)) or errors.code_of("ACL_ERROR_FAILURE")
 
 
+@cache
 def _ffi() -> Any:
     from ascendrt._cffi import ffi
 

@@ -15,7 +15,7 @@ import threading
 import weakref
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -38,8 +38,7 @@ Array = np.ndarray[Any, Any]
 _COPY = struct.Struct("=QQQQ")  # target, room, source, size
 
 
-@dataclass(frozen=True)
-class Plan:
+class Plan(NamedTuple):
     """How a run goes: its inputs, its gear, and the shapes of its results."""
 
     inputs: Sequence[Array]

@@ -28,7 +28,7 @@ from functools import cache
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
 
-from ascendrt import _backend, _numbers
+from ascendrt import _backend, numbers
 from ascendrt.closing import Unique
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class Clock:
 
     def after_ms(self, delay_ms: float) -> int:
         """Return the moment in so many milliseconds, in nanoseconds of this clock."""
-        return self.now_ns() + _numbers.nanoseconds(delay_ms, "the time")
+        return self.now_ns() + numbers.nanoseconds(delay_ms, "the time")
 
     def sleep_ms(self, delay_ms: float) -> None:
         """Let time pass for this thread."""
@@ -143,6 +143,11 @@ def clock() -> Clock:
     made = Clock() if modelled is None else Clock(*modelled, is_virtual=True)
     atexit.register(_end_idle, made)
     return made
+
+
+def thread_id() -> int:
+    """Return what tells the calling thread from all that live now."""
+    return threading.get_ident()
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:
@@ -282,7 +287,7 @@ class Future(Unique, Generic[T]):
         if not self.done():
             until = None
             if timeout_ms is not None:
-                until = self._clock.now_ns() + _numbers.nanoseconds(timeout_ms, "timeout_ms")
+                until = self._clock.now_ns() + numbers.nanoseconds(timeout_ms, "timeout_ms")
             signal = self._clock.signal()
             tell = _Teller(signal)
             self.add_done_callback(tell)

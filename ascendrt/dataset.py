@@ -30,7 +30,7 @@ class Dataset(Owned):
 
     def __init__(self, specs: tuple[TensorSpec, ...], *, bounded: bool = False) -> None:
         self._specs = specs
-        self._bounded = bounded
+        self._is_open = [spec.is_dynamic and not bounded for spec in specs]
         self._buffers: list[_lib.Handle] = []
         self._memories: list[Memory | None] = []
         self.handle = lib.aclmdlCreateDataset()
@@ -45,8 +45,7 @@ class Dataset(Owned):
             raise
 
     def _add(self, spec: TensorSpec) -> None:
-        is_open = spec.is_dynamic and not self._bounded
-        memory = None if is_open else Memory(max(spec.size_bytes, 1))
+        memory = None if self._is_open[len(self._memories)] else Memory(max(spec.size_bytes, 1))
         self._memories.append(memory)
         pointer = _lib.null() if memory is None else memory.pointer
         buffer = lib.aclCreateDataBuffer(pointer, 0 if memory is None else memory.size_bytes)
@@ -64,9 +63,10 @@ class Dataset(Owned):
 
     def write(self, index: int, array: np.ndarray[Any, Any]) -> None:
         """Copy a tensor to its buffer; of one of open shape its shape becomes that of the array."""
-        if self._specs[index].is_dynamic and not self._bounded:
+        if self._is_open[index]:
             self._fit(index, array)
-        self.memory(index).write(np.ascontiguousarray(array))
+        plain = array if array.flags.c_contiguous else np.ascontiguousarray(array)
+        self.memory(index).write(plain)
 
     def _fit(self, index: int, array: np.ndarray[Any, Any]) -> None:
         """Make room for an array, and tell its shape to the next run."""

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from ascendrt import _lib, _numbers, _waits
+from ascendrt import _lib, _waits, numbers
 from ascendrt._gen.enums import aclrtMemAttr
 from ascendrt._lib import call, check, fast, lib
 from ascendrt._owned import InContext, Owned, settle
@@ -101,7 +101,7 @@ class Device(InContext):
     """
 
     def __init__(self, index: int = 0) -> None:
-        index = _numbers.int32(index, "device")
+        index = numbers.int32(index, "device")
         init()
         code = lib.aclrtSetDevice(index)
         if code:
@@ -163,7 +163,7 @@ class Context(Owned):
     """
 
     def __init__(self, device: Device | int = 0) -> None:
-        index = device.index if isinstance(device, Device) else _numbers.int32(device, "device")
+        index = device.index if isinstance(device, Device) else numbers.int32(device, "device")
         init()
         handle = _lib.new("aclrtContext *")
         call("aclrtCreateContext", handle, index, ids={"device": index})

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from ascendrt import _lib
+
 # What a host array may be. numpy arrays, PinnedMemory, torch tensors on the CPU, bytes, memoryview,
 # array.array: no common static type says so.
 HostArray = Any
@@ -38,8 +40,11 @@ def view(value: HostArray, *, writable: bool = False) -> np.ndarray[Any, Any]:
 
 
 def address(array: np.ndarray[Any, Any]) -> int:
-    """Return where the elements of an array lie."""
-    return int(array.__array_interface__["data"][0])
+    """Return where the elements of a contiguous array lie."""
+    try:
+        return _lib.address(_lib.readable(array))
+    except (BufferError, TypeError, ValueError):  # a type that buffers have not, such as bfloat16
+        return int(array.__array_interface__["data"][0])
 
 
 def array(value: Any) -> np.ndarray[Any, Any]:

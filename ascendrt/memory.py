@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from ascendrt import _backend, _fast, _lib, _numbers, interop
+from ascendrt import _backend, _fast, _lib, interop, numbers
 from ascendrt._copies import TO_DEVICE, TO_HOST
 from ascendrt._lib import call, fast, lib
 from ascendrt._owned import InContext, Owned, settle
@@ -158,7 +158,7 @@ class Memory(_fast.Block, InContext):
     def fill(self, byte: int) -> None:
         """Set every byte to the same value, 0 to 255."""
         size = self.size_bytes
-        arguments = (self.pointer, size, _numbers.byte(byte), size)
+        arguments = (self.pointer, size, numbers.byte(byte), size)
         if code := lib.aclrtMemset(*arguments):
             self.failed(code, "aclrtMemset", lib.aclrtMemset, *arguments, memory=self)
 
@@ -177,8 +177,8 @@ class Memory(_fast.Block, InContext):
         """
         if self._closed:
             raise self._refusal()
-        offset = _numbers.whole(offset_bytes, "offset_bytes")
-        room = _numbers.room_for(size_bytes, offset, self.size_bytes)
+        offset = numbers.whole(offset_bytes, "offset_bytes")
+        room = numbers.room_for(size_bytes, offset, self.size_bytes)
         return self._address + offset, room
 
 
@@ -191,7 +191,7 @@ class PinnedMemory(Owned):
     """
 
     def __init__(self, size_bytes: int) -> None:
-        size_bytes = _numbers.allocation(size_bytes)
+        size_bytes = numbers.allocation(size_bytes)
         out = _lib.new("void **")
         call("aclrtMallocHost", out, size_bytes, ids={"size_bytes": size_bytes})
         self.size_bytes = size_bytes
@@ -250,13 +250,13 @@ class PinnedMemory(Owned):
         Raises: ValueError when the array would not lie inside.
         """
         data, kind = self._data(), np.dtype(dtype)
-        offset = _numbers.whole(offset_bytes, "offset_bytes")
-        room = _numbers.room_for(0, offset, self.size_bytes)
+        offset = numbers.whole(offset_bytes, "offset_bytes")
+        room = numbers.room_for(0, offset, self.size_bytes)
         if shape is None:
             shape = (room // (kind.itemsize or 1),)
         sizes = shape if isinstance(shape, Iterable) else (shape,)
-        count = math.prod(_numbers.whole(size, "a size of the shape", 0) for size in sizes)
-        _numbers.room_for(count * kind.itemsize, offset, self.size_bytes)
+        count = math.prod(numbers.whole(size, "a size of the shape", 0) for size in sizes)
+        numbers.room_for(count * kind.itemsize, offset, self.size_bytes)
         return np.frombuffer(data, kind, count, offset).reshape(shape)
 
 

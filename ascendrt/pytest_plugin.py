@@ -28,6 +28,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -105,10 +106,18 @@ def _check(item: pytest.Item, wish: Wish) -> None:
         wrong = f"leaks={wish.leaks!r}: one of {', '.join(_LEAK_CHOICES)}"
     elif wish.hbm is not None and not _SIZE.fullmatch(str(wish.hbm)):
         wrong = f"hbm={wish.hbm!r}: bytes, or such as '1GiB'"
-    elif not wish.timeout > 0:
+    elif not isinstance(wish.timeout, (int, float)) or not wish.timeout > 0:
         wrong = f"timeout={wish.timeout!r}: seconds above 0"
+    elif not isinstance(wish.env, dict) or not all(map(_is_text, chain(*wish.env.items()))):
+        wrong = f"env={wish.env!r}: a dict of texts"
+    elif not _is_text(wish.machine):
+        wrong = f"machine={wish.machine!r}: a name"
     if wrong is not None:
         raise pytest.UsageError(f"{item.nodeid}: mark ascend, {wrong}")
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and "\0" not in value
 
 
 def _asks(item: pytest.Item) -> bool:
@@ -346,7 +355,8 @@ def _run_child(item: pytest.Item, path: str) -> NoReturn:
         hook.pytest_report_to_serializable(config=item.config, report=r) for r in _child.reports
     ]
     with open(path + ".new", "w", encoding="utf-8") as file:
-        json.dump({"reports": rows, "warnings": _child.warnings}, file)
+        # Properties of a test may be anything.
+        json.dump({"reports": rows, "warnings": _child.warnings}, file, default=repr)
     os.rename(path + ".new", path)
     with contextlib.suppress(OSError, ValueError):
         sys.stdout.flush()
@@ -453,7 +463,7 @@ class _Nursery:
             )  # fmt: skip
         hook = item.config.hook
         return [
-            hook.pytest_report_from_serializable(config=item.config, data=row)
+            hook.pytest_report_from_serializable(config=item.config, data=_with_tuples(row))
             for row in told["reports"]
         ]
 
@@ -463,6 +473,14 @@ class _Nursery:
         os.waitpid(self._process, 0)
         os.close(self._news)
         self._folder.cleanup()
+
+
+def _with_tuples(row: dict[str, Any]) -> dict[str, Any]:
+    """Make a report what it was before JSON, which has lists only: pytest counts on it."""
+    if isinstance(row.get("longrepr"), list):  # file, line and reason of a skip
+        row["longrepr"] = tuple(row["longrepr"])
+    row["user_properties"] = [tuple(each) for each in row.get("user_properties", ())]
+    return row
 
 
 def _category(name: str) -> type[Warning]:

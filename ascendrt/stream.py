@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ascendrt import _lib, _numbers, _waits
+from ascendrt import _lib, _waits, numbers
 from ascendrt._copies import ON_DEVICE, TO_DEVICE, TO_HOST
 from ascendrt._gen.enums import aclrtEventRecordedStatus, aclrtStreamStatus
 from ascendrt._lib import call, fast, lib
@@ -109,7 +109,7 @@ class Stream(InContext):
             if timeout_ms is None:
                 self._synchronize()
             else:
-                self._synchronize_within(_numbers.int32(timeout_ms, "timeout_ms"))
+                self._synchronize_within(numbers.int32(timeout_ms, "timeout_ms"))
         except BaseException:
             self._kept[:0] = [kept, marks]  # the work may still go on
             raise
@@ -207,7 +207,7 @@ class Stream(InContext):
         self._require_open()
         size = _size_of_part(memory, size_bytes)
         address, room = memory.span(size)
-        arguments = (address, room, _numbers.byte(byte), size, self._address)
+        arguments = (address, room, numbers.byte(byte), size, self._address)
         if code := fast.memset_async(*arguments):
             ids = {"stream": self, "memory": memory}
             self.failed(code, "aclrtMemsetAsync", fast.memset_async, *arguments, **ids)
@@ -270,7 +270,7 @@ class Stream(InContext):
 
 def _size_of_part(memory: Memory, size_bytes: int | None) -> int:
     """Return how many of its bytes are meant."""
-    return memory.size_bytes if size_bytes is None else _numbers.whole(size_bytes, "size_bytes", 0)
+    return memory.size_bytes if size_bytes is None else numbers.whole(size_bytes, "size_bytes", 0)
 
 
 class _Function:

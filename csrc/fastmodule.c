@@ -245,13 +245,13 @@ static int load_libraries(void) {
   return done(loaded);
 }
 
-/* A size of 1 byte or more; -1 with an exception for anything else. ascendrt/_numbers.py has the
+/* A size of 1 byte or more; -1 with an exception for anything else. ascendrt/numbers.py has the
  * texts. */
 static Py_ssize_t size_of_allocation(PyObject* given) {
   const Py_ssize_t size = PyLong_AsSsize_t(given);
   if (size > 0) return size;
   PyErr_Clear();
-  PyObject* numbers = PyImport_ImportModule("ascendrt._numbers");
+  PyObject* numbers = PyImport_ImportModule("ascendrt.numbers");
   PyObject* number =
       numbers == NULL ? NULL : PyObject_CallMethod(numbers, "allocation", "O", given);
   const Py_ssize_t checked = number == NULL ? -1 : PyLong_AsSsize_t(number);

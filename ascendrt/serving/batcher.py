@@ -14,16 +14,15 @@ import bisect
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from threading import get_ident
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from ascendrt._numbers import nanoseconds, whole
-from ascendrt.clocks import Clock, Future, clock
+from ascendrt.clocks import Clock, Future, clock, thread_id
 from ascendrt.closing import Closing
 from ascendrt.errors import AscendrtError
+from ascendrt.numbers import nanoseconds, whole
 
 if TYPE_CHECKING:
     from ascendrt.model import Model
@@ -202,7 +201,7 @@ class DynamicBatcher(Closing, Generic[Request, Answer]):
             self._changed.notify_all()
         for entry in dropped:
             entry.cancel()
-        if get_ident() not in self._threads:
+        if thread_id() not in self._threads:
             for worker in self._workers:
                 worker.result()
 
@@ -222,16 +221,16 @@ class DynamicBatcher(Closing, Generic[Request, Answer]):
 
     def refuse_own_wait(self) -> None:
         """Raise RuntimeError inside of a batch: the answer may need this very thread."""
-        if get_ident() in self._threads:
+        if thread_id() in self._threads:
             raise RuntimeError("a batch cannot wait for another answer of its own DynamicBatcher")
 
     def _work(self) -> None:
-        self._threads.add(get_ident())
+        self._threads.add(thread_id())
         try:
             while batch := self._collect():
                 self._run_batch(batch)
         finally:
-            self._threads.discard(get_ident())
+            self._threads.discard(thread_id())
 
     def _collect(self) -> list[_Entry[Request, Answer]]:
         """Wait for a batch, Note [When a batch leaves]; none when the batcher has ended."""

@@ -15,14 +15,13 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from threading import local
 from typing import Any, Generic, TypeVar
 
-from ascendrt._numbers import whole
-from ascendrt.clocks import Clock, Future, clock
+from ascendrt.clocks import Clock, Future, clock, thread_id
 from ascendrt.closing import Closing, close_all
 from ascendrt.device import Device, MemoryInfo, device_count
 from ascendrt.errors import AclError
+from ascendrt.numbers import whole
 from ascendrt.stream import Stream
 
 T = TypeVar("T")
@@ -138,7 +137,7 @@ class DevicePool(Closing):
         self._queue: deque[_Job[Any]] = deque()
         self._states = [_State(index) for index in indexes]
         self._closed = False
-        self._here = local()  # `worker`: of the job that this thread is in
+        self._workers: dict[int, Worker] = {}  # by their threads
         opened: list[Future[None]] = [Future(self.clock) for _ in range(depth * len(indexes))]
         self._threads = [
             self.clock.start(partial(self._work, self._states[position % len(indexes)], mine))
@@ -169,7 +168,7 @@ class DevicePool(Closing):
 
     def run(self, job: Callable[[Worker], T], *, memory_bytes: int = 0) -> T:
         """Queue a job and wait for its result. Inside of a job it runs there, as a part of it."""
-        worker: Worker | None = getattr(self._here, "worker", None)
+        worker = self._workers.get(thread_id())
         if worker is not None:
             result = job(worker)
             worker.stream.synchronize()
@@ -201,7 +200,7 @@ class DevicePool(Closing):
         with self._changed:
             self._closed = True
             self._changed.notify_all()
-        if getattr(self._here, "worker", None) is None:
+        if thread_id() not in self._workers:
             for thread in self._threads:
                 thread.result()
 
@@ -230,7 +229,7 @@ class DevicePool(Closing):
 
     def _work(self, state: _State, opened: Future[None]) -> None:
         try:
-            worker = self._here.worker = Worker(state.index)
+            worker = self._workers[thread_id()] = Worker(state.index)
             try:
                 with self._changed:
                     state.memory = worker.device.memory()
@@ -238,7 +237,7 @@ class DevicePool(Closing):
                 while (job := self._next(state)) is not None:
                     self._run(state, worker, job)
             finally:
-                self._here.worker = None
+                del self._workers[thread_id()]
                 worker.close()
         except BaseException as error:
             if opened.done():

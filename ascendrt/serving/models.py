@@ -9,18 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from threading import get_ident
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ascendrt._numbers import whole
-from ascendrt.clocks import Clock, clock
+from ascendrt.clocks import Clock, clock, thread_id
 from ascendrt.closing import Closing, close_all
 from ascendrt.device import Scope
 from ascendrt.errors import AscendrtError, OutOfMemoryError
 from ascendrt.model import Model, Source, required_memory
+from ascendrt.numbers import whole
 
 
 class UnknownModelError(AscendrtError, KeyError):
@@ -56,7 +55,7 @@ class _Loaded:
 
     def is_others(self) -> bool:
         """True while only other threads use it."""
-        return bool(self.threads) and get_ident() not in self.threads
+        return bool(self.threads) and thread_id() not in self.threads
 
 
 class _Entry:
@@ -176,7 +175,7 @@ class ModelPool(Closing):
 
         Raises: UnknownModelError; as Model when it has to be loaded.
         """
-        user = get_ident()
+        user = thread_id()
         loaded = self._begin(name)
         try:
             yield loaded.model
@@ -237,7 +236,7 @@ class ModelPool(Closing):
         self._order += 1
         entry.used = self._order
         entry.runs += 1
-        loaded.threads.append(get_ident())
+        loaded.threads.append(thread_id())
         return loaded
 
     def _load(self, source: Source, *, keep: _Entry, size_bytes: int) -> Model:

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ascendrt._numbers import whole
 from ascendrt.closing import Closing
 from ascendrt.model import Model, Run
+from ascendrt.numbers import whole
 
 Inputs = Sequence[npt.ArrayLike] | Mapping[str, npt.ArrayLike]
 

@@ -9,6 +9,7 @@
 #include "core/failed_op.hpp"
 #include "core/task.hpp"
 #include "gen/prototypes.h"
+#include "memory/readable.hpp"
 
 using namespace ascendrt;       // NOLINT(google-build-using-namespace)
 using namespace ascendrt::abi;  // NOLINT(google-build-using-namespace)
@@ -26,6 +27,7 @@ template <ApiId id>
 uint32_t field(const aclrtExceptionInfo* info, uint32_t rtExceptionInfo::* member) {
   return value<id>(kNoInfo, [&] {
     check_not_null(info, "info");
+    memory::check_readable(info, sizeof *info, "info");
     return info->*member;
   });
 }

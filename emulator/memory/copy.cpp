@@ -9,6 +9,7 @@
 #include "memory/fault.hpp"
 #include "memory/machine.hpp"
 #include "memory/memory.hpp"
+#include "memory/readable.hpp"
 #include "memory/text.hpp"
 #include "memory/virtual.hpp"
 #include "ops/parallel.hpp"
@@ -53,6 +54,8 @@ void copy_past_caches(std::byte* dst, const std::byte* src, uint64_t bytes) {
   std::memcpy(dst, src, bytes);
 #endif
 }
+
+constexpr uint64_t kSmallestPage = 4096;
 
 struct CopyJob {
   std::byte* dst;
@@ -104,6 +107,19 @@ void run(void (*body)(void*), void* job, bool host) {
   if (!survive_fault(body, job, &address)) refuse_host_address(address);
 }
 
+struct TouchJob {
+  const std::byte* first;
+  uint64_t bytes;
+};
+
+void run_touch(void* argument) {
+  const auto& job = *static_cast<const TouchJob*>(argument);
+  for (uint64_t at = 0; at < job.bytes; at += kSmallestPage) {
+    static_cast<void>(*static_cast<const volatile std::byte*>(job.first + at));
+  }
+  static_cast<void>(*static_cast<const volatile std::byte*>(job.first + job.bytes - 1));
+}
+
 // Leaked on purpose: its thread may be at work when the process ends.
 ops::Workers& copiers() {
   static auto* const workers =
@@ -141,6 +157,18 @@ uint64_t extent(uint64_t pitch, const Rows& rows) {
 }
 
 }  // namespace
+
+void check_readable(const void* address, uint64_t size_bytes, const char* what) {
+  if (size_bytes == 0) return;
+  TouchJob job{static_cast<const std::byte*>(address), size_bytes};
+  const void* fault = nullptr;
+  if (address != nullptr && survive_fault(run_touch, &job, &fault)) return;
+  base::fail(ACL_ERROR_INVALID_PARAM,
+             "argument " + std::string(what) + " says " + std::to_string(size_bytes) +
+                 " bytes at " + address_text(address) + ", which the host cannot read: device " +
+                 "memory (copy it to the host first), less memory than that, or no address at all",
+             base::Layer::kAcl);
+}
 
 void copy_rows(void* dst, const void* src, const Rows& rows) {
   if (rows.height == 0 || rows.width == 0) return;

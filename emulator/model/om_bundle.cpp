@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "memory/readable.hpp"
 #include "model/om_writer.hpp"
 #include "model/output_file.hpp"
 
@@ -128,6 +129,7 @@ Bundle Bundle::from_file(const std::string& path) {
 }
 
 Bundle Bundle::from_memory(const void* data, size_t size) {
+  memory::check_readable(data, size, "model");
   const auto* start = static_cast<const uint8_t*>(data);
   return {Bytes(start, start + size), "", "bundle in memory (" + std::to_string(size) + " bytes)"};
 }

@@ -12,6 +12,7 @@
 #include "base/config.hpp"
 #include "base/error.hpp"
 #include "gen/soc.inc"
+#include "memory/readable.hpp"
 #include "model/om_container.hpp"
 #include "model/om_inout.hpp"
 #include "model/om_proto.hpp"
@@ -240,6 +241,7 @@ OmSource OmSource::from_file(const std::string& path) {
 }
 
 OmSource OmSource::from_memory(const void* data, size_t size) {
+  memory::check_readable(data, size, "model");
   OmSource source({static_cast<const uint8_t*>(data), size}, nullptr,
                   "model in memory (" + std::to_string(size) + " bytes)");
   source.probe();

@@ -126,6 +126,20 @@ def test_a_bad_host_pointer_is_a_code() -> None:
     assert "host address 0x10 cannot be read or written" in out
 
 
+@pytest.mark.parametrize("call", ["load_from_mem", "bundle_load_from_mem", "query_size_from_mem"])
+def test_a_model_where_the_host_cannot_read_is_a_code(call: str) -> None:
+    """A model that was copied to the device first, and addresses that are none."""
+    code, out, errors = run(f"""
+        import acl as python
+        status, block = malloc(4096)
+        for place in (address(block), 0x1000, (1 << 64) - 4096):
+            print(python.mdl.{call}(place, 4096)[-1], python.get_recent_err_msg())
+    """)
+    assert code == 0, errors
+    assert out.count("100000 [100000 ACL_ERROR_INVALID_PARAM] aclmdl") == 3
+    assert out.count("which the host cannot read: device memory") == 3
+
+
 def test_a_copy_past_the_block_is_refused_and_named() -> None:
     code, out, errors = run("""
         status, pointer = malloc(1000)

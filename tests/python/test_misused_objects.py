@@ -23,7 +23,7 @@ import pytest
 from command import environment
 
 import ascendrt
-from ascendrt import _lib, _numbers
+from ascendrt import _lib, numbers
 
 PICTURE = np.zeros((1, 1, 8, 8), np.float32)
 Objects = dict[str, Any]
@@ -109,11 +109,11 @@ def test_numbers_of_numpy_are_numbers(few: Objects) -> None:
 
 
 def test_a_number_out_of_range_is_told() -> None:
-    assert _numbers.whole(True, "n", 1, 1) == 1
+    assert numbers.whole(True, "n", 1, 1) == 1
     with pytest.raises(ValueError, match=r"^n is 3; it must be at most 2$"):
-        _numbers.whole(3, "n", 0, 2)
+        numbers.whole(3, "n", 0, 2)
     with pytest.raises(ValueError, match=r"^n is -1; it must be at least 0$"):
-        _numbers.whole(-1, "n", 0, 2)
+        numbers.whole(-1, "n", 0, 2)
 
 
 # ---- arrays

@@ -217,6 +217,23 @@ def test_a_crash_and_a_hang_are_failed_tests(pytester: pytest.Pytester) -> None:
     ])  # fmt: skip
 
 
+def test_reports_come_as_pytest_makes_them(pytester: pytest.Pytester) -> None:
+    """The summary of skips ended pytest, and so did a property that is no plain value."""
+    result = inner(pytester, """
+        import pytest
+
+        @pytest.mark.ascend
+        def test_skipped():
+            pytest.skip("no reason")
+
+        @pytest.mark.ascend
+        def test_property(record_property):
+            record_property("made", object())
+    """, "-rA", "--junitxml=out.xml")  # fmt: skip
+    result.assert_outcomes(passed=1, skipped=1)
+    result.stdout.fnmatch_lines(["SKIPPED [[]1[]] *no reason"])
+
+
 @pytest.mark.parametrize(
     ("mark", "words"),
     [
@@ -226,6 +243,10 @@ def test_a_crash_and_a_hang_are_failed_tests(pytester: pytest.Pytester) -> None:
         ("hbm='lots'", "hbm='lots': bytes, or such as '1GiB'"),
         ("leaks='maybe'", "leaks='maybe': one of fail, warn, ignore"),
         ("timeout=0", "timeout=0: seconds above 0"),
+        ("timeout='x'", "timeout='x': seconds above 0"),
+        ("env=5", "env=5: a dict of texts"),
+        ("env={'A': 1}", "env={'A': 1}: a dict of texts"),
+        ("machine=7", "machine=7: a name"),
     ],
 )
 def test_wrong_marks_are_refused(pytester: pytest.Pytester, mark: str, words: str) -> None:
