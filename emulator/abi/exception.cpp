@@ -9,7 +9,7 @@
 #include "core/failed_op.hpp"
 #include "core/task.hpp"
 #include "gen/prototypes.h"
-#include "memory/readable.hpp"
+#include "memory/fault.hpp"
 
 using namespace ascendrt;       // NOLINT(google-build-using-namespace)
 using namespace ascendrt::abi;  // NOLINT(google-build-using-namespace)

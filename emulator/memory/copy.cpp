@@ -9,7 +9,6 @@
 #include "memory/fault.hpp"
 #include "memory/machine.hpp"
 #include "memory/memory.hpp"
-#include "memory/readable.hpp"
 #include "memory/text.hpp"
 #include "memory/virtual.hpp"
 #include "ops/parallel.hpp"

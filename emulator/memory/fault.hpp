@@ -3,6 +3,8 @@
 // handler, or swallow a fault that is not its own.
 #pragma once
 
+#include <cstdint>
+
 namespace ascendrt::memory {
 
 // Note [Fault handler]
@@ -17,5 +19,9 @@ void install_fault_handler();
 // Calls body(argument). False when it faulted; *address is then the place. The body must be plain
 // copying: it is left by a jump.
 bool survive_fault(void (*body)(void*), void* argument, const void** address);
+
+// Raises 100000 that names `what` unless the host can read all of [address, address + size_bytes):
+// a device pointer, or one to less memory, would end the process.
+void check_readable(const void* address, uint64_t size_bytes, const char* what);
 
 }  // namespace ascendrt::memory

@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "memory/readable.hpp"
+#include "memory/fault.hpp"
 #include "model/om_writer.hpp"
 #include "model/output_file.hpp"
 

@@ -12,7 +12,7 @@
 #include "base/config.hpp"
 #include "base/error.hpp"
 #include "gen/soc.inc"
-#include "memory/readable.hpp"
+#include "memory/fault.hpp"
 #include "model/om_container.hpp"
 #include "model/om_inout.hpp"
 #include "model/om_proto.hpp"
