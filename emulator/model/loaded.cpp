@@ -19,13 +19,18 @@
 #include "model/types.hpp"
 
 namespace ascendrt::model {
+namespace {
+
+int compute_threads() {
+  const unsigned cores = std::max(1U, std::thread::hardware_concurrency());
+  return static_cast<int>(base::env_int("ASCENDRT_COMPUTE_THREADS", std::min(cores, 16U), 1, 256));
+}
+
+}  // namespace
+
 // Threads that share the items of one kernel; helpers are started by the first large kernel.
 ops::Workers& compute_workers() {
-  static auto* const shared = [] {
-    const unsigned cores = std::max(1U, std::thread::hardware_concurrency());
-    const auto count = base::env_int("ASCENDRT_COMPUTE_THREADS", std::min(cores, 16U), 1, 256);
-    return new ops::Workers(static_cast<int>(count));  // leaked: threads may outlive main
-  }();
+  static auto* const shared = new ops::Workers(compute_threads());  // leaked: may outlive main
   return *shared;
 }
 
@@ -193,6 +198,7 @@ base::Code DeviceModel::Execution::run_step(size_t index) {
 }
 
 std::shared_ptr<LoadedModel> DeviceModel::load(Model model, const ModelMemory& memory) {
+  compute_threads();  // a wrong setting is told now, not by the first large kernel
   auto loaded = std::make_shared<LoadedModel>();
   loaded->model = std::move(model);
   std::unique_ptr<DeviceModel> device(new DeviceModel(loaded->model, memory));
