@@ -30,6 +30,7 @@ class Config:
     input_format: str = "RGB888_U8"
     size: tuple[int, int] = (0, 0)  # width, height
     crop: tuple[int, int, int, int] | None = None  # left, top, width, height
+    resize: tuple[int, int] | None = None  # width, height
     padding: tuple[int, int, int, int] | None = None  # left, right, top, bottom
     padding_value: float = 0
     rbuv: bool = False
@@ -60,6 +61,12 @@ class Config:
         if self.crop:
             keys = ("load_start_pos_w", "load_start_pos_h", "crop_size_w", "crop_size_h")
             lines += ["crop: true", *(f"{k}: {v}" for k, v in zip(keys, self.crop, strict=True))]
+        if self.resize:
+            keys = ("resize_output_w", "resize_output_h")
+            lines += [
+                "resize: true",
+                *(f"{k}: {v}" for k, v in zip(keys, self.resize, strict=True)),
+            ]
         if self.padding:
             keys = ("left", "right", "top", "bottom")
             lines += ["padding: true", f"padding_value: {self.padding_value}"]
@@ -69,6 +76,24 @@ class Config:
             lines.append(f"min_chn_{i}: {self.least[i]}")
             lines.append(f"var_reci_chn_{i}: {self.scale[i]}")
         return "# a comment\naipp_op {\n  " + "\n  ".join(lines) + "\n}\n"
+
+
+def _resized(pixels: Array, width: int, height: int) -> Array:
+    """Bilinear between centres of pixels; halves are rounded up."""
+
+    def places(count: int, source: int) -> tuple[Array, Array, Array]:
+        scale = np.float32(source) / np.float32(count)
+        at = (np.arange(count, dtype=np.float32) + np.float32(0.5)) * scale - np.float32(0.5)
+        at = np.maximum(at, np.float32(0))
+        low = np.minimum(at.astype(np.int64), source - 1)
+        return low, np.minimum(low + 1, source - 1), (at - low).astype(np.float32)
+
+    top, bottom, down = places(height, pixels.shape[0])
+    left, right, along = places(width, pixels.shape[1])
+    values = pixels.astype(np.float32)
+    rows = values[:, left] + (values[:, right] - values[:, left]) * along[None, :, None]
+    mixed = rows[top] + (rows[bottom] - rows[top]) * down[:, None, None]
+    return np.asarray(np.floor(mixed + np.float32(0.5)).astype(np.int64))
 
 
 def expected(config: Config, image: Array, channels: int) -> Array:
@@ -91,7 +116,9 @@ def expected(config: Config, image: Array, channels: int) -> Array:
     if config.crop:
         left, top, w, h = config.crop
         pixels = pixels[top : top + h, left : left + w]
-    if config.matrix is not None:
+    if config.resize:
+        pixels = _resized(pixels, *config.resize)
+    if config.matrix is not None and config.input_format != "YUV400_U8":
         matrix = np.array(config.matrix).reshape(3, 3)
         yuv = config.input_format == "YUV420SP_U8"
         source = pixels[:, :, :3] - (config.input_bias if yuv else (0, 0, 0))
