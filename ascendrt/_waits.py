@@ -19,6 +19,19 @@ _SLICE_MS = 200
 _RAN_OUT = {code_of(f"ACL_ERROR_RT_{what}_SYNC_TIMEOUT") for what in ("STREAM", "EVENT")}
 
 
+# Threads that are inside of a function in a stream: it would wait for its own end.
+in_functions: set[int] = set()
+
+
+def refuse_in_function() -> None:
+    """Raise RuntimeError for a wait that could never end. Called before each wait."""
+    if in_functions and threading.get_ident() in in_functions:
+        raise RuntimeError(
+            "a function in a stream cannot wait for the device: work behind it goes on when it "
+            "returns; wait outside of it"
+        )
+
+
 def wait(api: str, *handle: int) -> tuple[int, str]:
     """Wait by a function `api`; returns the status, and which function gave it."""
     pointers = [_lib.pointer(each) for each in handle]

@@ -135,6 +135,7 @@ class Device(InContext):
         Raises: AclError of a task that failed.
         """
         self._require_open()
+        _waits.refuse_in_function()
         code, api = _waits.wait("aclrtSynchronizeDevice")
         if code:
             self.failed(code, api, lib.aclrtSynchronizeDevice, device=self.index)

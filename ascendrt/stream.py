@@ -7,6 +7,7 @@ handles are numbers here.
 
 from __future__ import annotations
 
+import re
 import threading
 import weakref
 from collections import deque
@@ -19,6 +20,7 @@ from ascendrt._gen.enums import aclrtEventRecordedStatus, aclrtStreamStatus
 from ascendrt._lib import call, fast, lib
 from ascendrt._owned import InContext, settle
 from ascendrt.clocks import clock
+from ascendrt.errors import WaitTimeoutError
 
 if TYPE_CHECKING:
     from ascendrt.interop import HostArray
@@ -103,6 +105,7 @@ class Stream(InContext):
         function of `call` raised.
         """
         self._require_open()
+        _waits.refuse_in_function()
         kept, marks = self._kept, self._marks
         self._kept, self._marks = [], deque()
         try:
@@ -137,7 +140,13 @@ class Stream(InContext):
         code, api = _waits.wait_within(timeout_ms, "aclrtSynchronizeStream", self._address)
         if code:
             again, arguments = lib.aclrtSynchronizeStreamWithTimeout, (self.handle, timeout_ms)
-            self.failed(code, api, again, *arguments, stream=self, timeout_ms=timeout_ms)
+            try:
+                self.failed(code, api, again, *arguments, stream=self, timeout_ms=timeout_ms)
+            except WaitTimeoutError as error:  # its text knows of the last slice only
+                error.text = re.sub(
+                    r"within \d+ ms", f"within {timeout_ms} ms", error.text, count=1
+                )
+                raise
 
     def __await__(self) -> Generator[Any, None, None]:
         self._require_open()
@@ -303,10 +312,14 @@ class _Function:
         own = _Function._alive.get(_lib.address(number))
         if own is None:
             return  # its stream was closed
+        thread = threading.get_ident()
+        _waits.in_functions.add(thread)
         try:
             own._function()
         except BaseException as error:
             own._raised.append(error)
+        finally:
+            _waits.in_functions.discard(thread)
 
 
 class Event(InContext):
@@ -355,6 +368,7 @@ class Event(InContext):
     def synchronize(self) -> None:
         """Wait for the recorded mark; returns at once when it was never recorded."""
         self._require_open()
+        _waits.refuse_in_function()
         call, address = fast.synchronize_event, self._address
         if _waits.gets_signals() and self._is_pending():
             code, api = _waits.wait("aclrtSynchronizeEvent", address)
