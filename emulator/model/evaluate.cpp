@@ -182,14 +182,26 @@ std::vector<TensorType> late_types(const OpType& type, const OpView& view) {
   return out;
 }
 
+BuiltOp make_built(const OpType& type, const OpView& view) {
+  BuiltOp built{infer_op(type, view), {}};
+  for (const TensorType& result : built.results) {
+    if (result.shape.is_open()) ops::fail_open(view.op.type, "the shape of a result is not known");
+  }
+  built.kernel = build_op(type, view, built.results);
+  return built;
+}
+
 std::vector<OwnedTensor> evaluate(const OpType& type, const OpView& view, ops::Workers& workers) {
   if (type.compute != nullptr) return type.compute(view, {workers, nullptr});
-  const std::vector<TensorType> results = infer_op(type, view);
-  const Kernel kernel = build_op(type, view, results);
+  return run_built(make_built(type, view), view, workers);
+}
+
+std::vector<OwnedTensor> run_built(const BuiltOp& op, const OpView& view, ops::Workers& workers) {
+  const Kernel& kernel = op.kernel;
   std::vector<OwnedTensor> out;
   std::vector<ops::TensorView> from;
   std::vector<ops::TensorView> to;
-  for (const TensorType& result : results) out.push_back(make_tensor(result));
+  for (const TensorType& result : op.results) out.push_back(make_tensor(result));
   for (size_t i = 0; i < view.inputs.size(); ++i) {
     from.push_back(view.inputs[i].connected ? view.constant_view(i) : ops::TensorView{});
   }

@@ -35,12 +35,16 @@ struct Operand {
   bool connected = false;
   bool is_constant = false;
   std::span<const uint8_t> constant;
+  bool is_fixed = false;  // of what a run evaluates: the same in every run
 };
+
+class KeptKernels;
 
 // Where ops with subgraphs find them. `weights` holds the constants of all graphs.
 struct GraphScope {
   const Model* model = nullptr;
   std::span<const uint8_t> weights;
+  KeptKernels* kernels = nullptr;  // of the ops in bodies; null: they are made for every turn
 };
 
 // An op with its inputs, as shape rules and kernel makers see it. The checked accessors raise
@@ -128,6 +132,14 @@ std::vector<TensorType> infer_op(const OpType& type, const OpView& view);
 Kernel build_op(const OpType& type, const OpView& view, std::span<const TensorType> outputs);
 // Types of a late op's results, shapes open.
 std::vector<TensorType> late_types(const OpType& type, const OpView& view);
+// An op ready to run; NotKnown where only the values of a run tell what it makes.
+struct BuiltOp {
+  std::vector<TensorType> results;
+  Kernel kernel;
+};
+BuiltOp make_built(const OpType& type, const OpView& view);
+// All operands of the view have values.
+std::vector<OwnedTensor> run_built(const BuiltOp& op, const OpView& view, ops::Workers& workers);
 // Runs an op whose operands are all constants.
 std::vector<OwnedTensor> evaluate(const OpType& type, const OpView& view, ops::Workers& workers);
 

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <unordered_map>
 
-#include "model/op_set.hpp"
+#include "model/kept_kernels.hpp"
 #include "ops/move.hpp"
 
 namespace ascendrt::model {
@@ -54,7 +54,9 @@ class BodyRun {
     OpView view{op, {}, parent_.scope};
     for (size_t i = 0; i < op.inputs.size(); ++i) view.inputs.push_back(input(op, i));
     std::vector<Operand> out;
-    for (OwnedTensor& tensor : evaluate(*type, view, exec_.workers)) {
+    KeptKernels* const kernels = parent_.scope.kernels;
+    for (OwnedTensor& tensor : kernels == nullptr ? evaluate(*type, view, exec_.workers)
+                                                  : kernels->evaluate(*type, view, exec_.workers)) {
       kept_.push_back(std::move(tensor));
       out.push_back(operand_of(kept_.back()));
     }
@@ -66,7 +68,7 @@ class BodyRun {
     const auto data = parent_.scope.model->constant_data(op, parent_.scope.weights);
     const auto bytes = static_cast<size_t>(type.shape.elements()) * ops::dtype_size(type.dtype);
     if (data.size() < bytes) parent_.fail("the data of constant '" + op.name + "' is missing");
-    return {type, true, true, data.first(bytes)};
+    return {type, true, true, data.first(bytes), true};
   }
 
   Operand input(const Op& op, size_t i) {

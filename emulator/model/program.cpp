@@ -67,7 +67,8 @@ void Program::run_step(const Frame& frame, size_t index, ops::Workers& workers) 
 // The results are made anew and moved to their places; late ops are rare and their data is small.
 void Program::run_late(const Frame& frame, const Step& step, ops::Workers& workers) const {
   const auto* weights = reinterpret_cast<const uint8_t*>(frame.weights);
-  OpView view{*step.late, {}, {model_, {weights, weights == nullptr ? 0 : weight_bytes_}}};
+  const size_t bytes = weights == nullptr ? 0 : weight_bytes_;
+  OpView view{*step.late, {}, {model_, {weights, bytes}, kernels_.get()}};
   for (const Value& value : step.inputs) {
     const ops::TensorView tensor = bind(frame, value);
     Operand operand;
@@ -75,11 +76,13 @@ void Program::run_late(const Frame& frame, const Step& step, ops::Workers& worke
     if (operand.connected) {
       operand.type = {tensor.dtype, tensor.shape};
       operand.is_constant = true;
+      operand.is_fixed =
+          value.place.home == Place::Home::kWeights || value.place.home == Place::Home::kHost;
       operand.constant = {static_cast<const uint8_t*>(tensor.data), tensor.size_bytes()};
     }
     view.inputs.push_back(operand);
   }
-  std::vector<OwnedTensor> results = evaluate(*find_op_type(step.type), view, workers);
+  std::vector<OwnedTensor> results = kernels_->evaluate(*find_op_type(step.type), view, workers);
   for (size_t i = 0; i < step.outputs.size() && i < results.size(); ++i) {
     const Value& value = step.outputs[i];
     const TensorType& type = results[i].type;

@@ -5,10 +5,12 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "model/kept_kernels.hpp"
 #include "model/model.hpp"
 #include "model/op_set.hpp"
 
@@ -118,6 +120,7 @@ class Program {
   int64_t open_slots_ = 0;
   const Model* model_ = nullptr;  // for subgraphs of late ops
   size_t weight_bytes_ = 0;
+  std::shared_ptr<KeptKernels> kernels_ = std::make_shared<KeptKernels>();  // of late ops
 };
 
 }  // namespace ascendrt::model

@@ -225,6 +225,38 @@ def test_a_loop_over_an_open_length(tmp_path: Path) -> None:
             compare(model, loaded, random(steps, 3))
 
 
+def test_bodies_run_again_with_other_values(tmp_path: Path) -> None:
+    """A kernel made for one run serves the next only as far as both know the same."""
+
+    def branch(name: str, *nodes: onnx.NodeProto, **weights: Array) -> onnx.GraphProto:
+        made = [helper.make_tensor_value_info(f"{name}_y", TensorProto.FLOAT, None)]
+        stored = [onnx.numpy_helper.from_array(value, key) for key, value in weights.items()]
+        return helper.make_graph(list(nodes), name, [], made, stored)
+
+    product = branch("a", helper.make_node("MatMul", ["x", "w"], ["p"]),
+                     helper.make_node("Slice", ["p", "from", "to", "axis"], ["a_y"]),
+                     w=random(4, 6, seed=1), axis=np.array([1]))  # fmt: skip
+    scaled = branch("b", helper.make_node("Mul", ["x", "factor"], ["q"]),
+                    helper.make_node("MatMul", ["q", "square"], ["b_y"]))  # fmt: skip
+    model = network(
+        helper.make_node("ReduceSum", ["x"], ["sum"], keepdims=0),
+        helper.make_node("Greater", ["sum", "nothing"], ["positive"]),
+        helper.make_node("Cast", ["bounds"], ["ends"], to=TensorProto.INT64),
+        helper.make_node("Slice", ["ends", "zero", "one"], ["from"]),
+        helper.make_node("Slice", ["ends", "one", "two"], ["to"]),
+        helper.make_node("If", ["positive"], ["y"], then_branch=product, else_branch=scaled),
+        inputs={"x": [2, 4], "bounds": [2], "square": [4, 4]},
+        nothing=np.array(0, np.float32), factor=np.array(3, np.float32),
+        zero=np.array([0]), one=np.array([1]), two=np.array([2]),
+    )  # fmt: skip
+    convert(model, tmp_path / "net.om")
+    with Device(), Model(tmp_path / "net.om") as loaded:
+        for run in range(12):
+            x = np.abs(random(2, 4, seed=run)) * (1 if run % 3 else -1)
+            ends = np.array([run % 2, 3 + run % 4], np.float32)
+            compare(model, loaded, x, ends, random(4, 4, seed=100 + run))
+
+
 @pytest.mark.parametrize("mode", ["force_fp16", "must_keep_origin_dtype"])
 def test_options_hold_for_every_shape(tmp_path: Path, mode: str) -> None:
     """Types at the edge, precision and merging are those of a conversion for fixed shapes."""
