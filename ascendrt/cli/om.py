@@ -11,7 +11,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ascendrt.cli.parsing import CommandError, Parser, WrongUsage, cannot_write, require_file
+from ascendrt.cli.parsing import (
+    CommandError,
+    Parser,
+    WrongUsage,
+    cannot_write,
+    printable,
+    require_file,
+)
 from ascendrt.cli.progress import waiting
 
 if TYPE_CHECKING:
@@ -78,7 +85,8 @@ def convert_command(options: argparse.Namespace) -> int:
         print(json.dumps({"notes": [line for _, line in lines]}, indent=1))
         return 0
     for is_error, line in lines[: len(lines) - bool(code)]:
-        print(f"ascendrt: {line}" if is_error else line, file=sys.stderr if is_error else None)
+        shown = printable(line, keep="\n")
+        print(f"ascendrt: {shown}" if is_error else shown, file=sys.stderr if is_error else None)
     if code == _WRONG_USAGE:
         raise WrongUsage(lines[-1][1])
     if code:
@@ -110,7 +118,7 @@ def info_command(options: argparse.Namespace) -> int:
 
 def _print_model(facts: dict[str, object]) -> None:
     if facts["no_sizes"]:
-        print(f"no sizes: {facts['no_sizes']}")
+        print(f"no sizes: {printable(str(facts['no_sizes']))}")
     else:
         print(f"work memory {facts['work_bytes']} bytes, weights {facts['weight_bytes']} bytes")
     plan = facts["plan"]
@@ -120,16 +128,17 @@ def _print_model(facts: dict[str, object]) -> None:
             f"{plan['bound_bytes']}, all results together take {plan['activation_bytes']}"
         )
     if facts["source"]:
-        print(f"computed as {facts['source']} says")
+        print(f"computed as {printable(str(facts['source']))} says")
     for key, title in (("missing", "cannot run here:"), ("inferred", "inferred, not in the file:")):
         lines = facts[key]
         if isinstance(lines, list) and lines:
-            print(title, *lines, sep="\n  ")
+            print(title, *map(printable, lines), sep="\n  ")
     for side in ("inputs", "outputs"):
         for index, spec in enumerate(_rows(facts[side])):
             shape = ",".join(str(size) for size in spec["shape"])
             print(
-                f"{side[:-1]} {index}: {spec['name']} {spec['dtype']} [{shape}] {spec['format']} "
+                f"{side[:-1]} {index}: {printable(spec['name'])} {spec['dtype']} [{shape}] "
+                f"{spec['format']} "
                 f"{spec['size_bytes']} bytes"
             )
 

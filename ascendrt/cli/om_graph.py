@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
-from xml.sax.saxutils import escape
+from xml.sax import saxutils
+
+from ascendrt.cli.parsing import printable
 
 _WIDTH, _HEIGHT, _GAP_X, _GAP_Y, _MARGIN = 200, 46, 16, 34, 20
 _PASS_WIDTH = 12  # of the place of an edge that passes a layer
@@ -143,6 +145,11 @@ def _box(op: dict[str, Any], ops: dict[str, Any], place: tuple[float, float]) ->
         f'<text {middle} y="{y + 27:.0f}">{escape(_cut(op["name"]))}</text>',
         f'<text {middle} y="{y + 40:.0f}">{escape(_cut(shapes))}</text></g>',
     ]
+
+
+def escape(text: str) -> str:
+    """XML has no form for control characters."""
+    return saxutils.escape(printable(text))
 
 
 def _shape(outputs: list[dict[str, Any]]) -> str:

@@ -51,6 +51,13 @@ class Parser(argparse.ArgumentParser):
         raise WrongUsage(message + _meant(message, self._options), self.format_usage())
 
 
+def printable(text: str, keep: str = "") -> str:
+    """Escape what is no visible character: names of files may hold what steers a terminal."""
+    return "".join(
+        c if c.isprintable() or c in keep else c.encode("unicode_escape").decode() for c in text
+    )
+
+
 def _meant(message: str, options: Iterable[str]) -> str:
     """Return "; did you mean ...?" for a word that argparse refuses."""
     choice = re.search(r"invalid choice: '?(.*?)'? \(choose from (.*)\)", message)

@@ -5,11 +5,13 @@
 #include <mutex>
 #include <set>
 
+#include "base/printable.hpp"
+
 namespace ascendrt::base {
 
 void log_line(std::string_view text) {
   std::string line = "ascendrt: ";
-  line.append(text);
+  line.append(printable(text, true));  // it may name things of files
   line.push_back('\n');
   // A full or closed stderr must not fail the call that wanted to say something.
   [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, line.data(), line.size());

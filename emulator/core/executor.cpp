@@ -23,6 +23,21 @@ namespace {
 
 constexpr int64_t kQuiesceNs = 2'000'000'000;
 
+thread_local const std::atomic<bool>* t_interruption = nullptr;
+
+// Tasks nest: a client's function that waits runs others.
+class Interruptible {
+ public:
+  explicit Interruptible(const StreamState& stream)
+      : before_(std::exchange(t_interruption, &stream.interrupted)) {}
+  Interruptible(const Interruptible&) = delete;
+  Interruptible& operator=(const Interruptible&) = delete;
+  ~Interruptible() { t_interruption = before_; }
+
+ private:
+  const std::atomic<bool>* before_;
+};
+
 Executor* make_executor() {
   const TimeSettings settings = read_time_settings();
   if (settings.mode != ClockMode::kReal) {
@@ -49,6 +64,8 @@ Executor* make_executor() {
 
 }  // namespace
 
+const std::atomic<bool>* task_interruption() { return t_interruption; }
+
 int usable_cores() {
   cpu_set_t set;
   return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
@@ -71,6 +88,7 @@ int64_t Executor::deadline_after_ms(int64_t timeout_ms) {
 
 Outcome Executor::execute(const StreamState& stream, Task& task) {
   Outcome outcome;
+  const Interruptible here(stream);
   try {
     outcome.code = task.body();
   } catch (base::EndOfThread&) {

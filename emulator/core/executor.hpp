@@ -128,6 +128,10 @@ class Executor {
   std::atomic<bool> ask_again_{false};  // it shall not leave yet
 };
 
+// Set when the task that the calling thread runs shall end early: its stream was aborted or
+// destroyed, or its device reset. Null outside of tasks. Valid while the task runs.
+const std::atomic<bool>* task_interruption();
+
 // "stream 3 of device 0", for texts.
 std::string name_of(const StreamState& stream);
 // Cores that this process may use.

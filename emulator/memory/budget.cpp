@@ -67,6 +67,8 @@ void apply_groups(const std::string& root, const Hierarchy& tree, std::string pa
   }
 }
 
+uint64_t kept_free() { return std::min(kKeepFreeMax, os::host_memory_bytes() / 20); }
+
 [[noreturn]] void refuse(const char* what, uint64_t bytes, const HostRoom& room) {
   base::fail(
       ACL_ERROR_RT_MEMORY_ALLOCATION,
@@ -100,6 +102,15 @@ HostRoom measure_host(const std::string& root) {
   return room;
 }
 
+void want_host(uint64_t bytes, const std::string& what) {
+  const HostRoom room = measure_host();
+  const uint64_t keep = kept_free();
+  if (room.bytes >= bytes && room.bytes - bytes >= keep) return;
+  base::fail(ACL_ERROR_RT_MEMORY_ALLOCATION,
+             what + " needs " + size_text(bytes) + " of host memory, but the host can give only " +
+                 size_text(room.bytes - std::min(room.bytes, keep)) + " more (" + room.limit + ")");
+}
+
 Budget::Budget(std::optional<uint64_t> limit, std::function<uint64_t()> touched,
                std::function<void()> trim)
     : limit_(limit), touched_(std::move(touched)), trim_(std::move(trim)) {}
@@ -110,8 +121,7 @@ HostRoom Budget::room() const {
     return {*limit_ - std::min(*limit_, touched), "ASCENDRT_HOST_MEMORY"};
   }
   HostRoom room = measure_host();
-  const uint64_t keep = std::min(kKeepFreeMax, os::host_memory_bytes() / 20);
-  room.bytes -= std::min(room.bytes, keep);
+  room.bytes -= std::min(room.bytes, kept_free());
   return room;
 }
 

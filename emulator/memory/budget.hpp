@@ -21,6 +21,10 @@ struct HostRoom {
 // put in front of /proc and /sys for tests.
 HostRoom measure_host(const std::string& root = "");
 
+// Raises 207001 when the host could not give this process so many bytes now; `what` needs them.
+// ASCENDRT_HOST_MEMORY does not count: it is about what lies behind devices.
+void want_host(uint64_t bytes, const std::string& what);
+
 // Note [Host budget]
 // Device memory is sparse: only touched pages cost host memory. As the kernel does in its heuristic
 // mode, one request is refused when it alone could not be backed now; requests that together exceed

@@ -86,6 +86,7 @@ Values loop(const NodeCall& call) {
   for (const TensorType& type : types_of(call, 2, call.inputs.size())) inputs.push_back(type);
   std::vector<std::string> captured;
   const Body made = convert_states(call, body, inputs, 2, states, 1, captured);
+  if (made.outputs.empty()) call.fail("a body without outputs");
   std::vector<TensorType> results(made.outputs.begin() + 1, made.outputs.end());
   for (size_t i = states; i < results.size(); ++i) results[i].shape = open_shape();
   return emit(call, call.inputs, attributes({{"N", static_cast<int64_t>(states)}}), {made.graph},

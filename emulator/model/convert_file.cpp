@@ -1,8 +1,7 @@
 // Owns: reading the origin of a conversion and writing its target.
 // Must never: look into the model.
-#include <cerrno>
-#include <cstring>
-#include <fstream>
+#include <filesystem>
+#include <system_error>
 
 #include "base/error.hpp"
 #include "model/convert.hpp"
@@ -12,29 +11,15 @@
 #include "model/weight_files.hpp"
 
 namespace ascendrt::model {
-namespace {
-
-Bytes read_file(const std::string& path) {
-  errno = 0;
-  std::ifstream file(path, std::ios::binary | std::ios::ate);
-  const auto size = file ? static_cast<std::streamoff>(file.tellg()) : -1;
-  Bytes bytes(size > 0 ? static_cast<size_t>(size) : 0);
-  if (size >= 0) {
-    file.seekg(0);
-    file.read(reinterpret_cast<char*>(bytes.data()), size);
-  }
-  if (!file) {
-    const char* reason = errno != 0 ? std::strerror(errno) : "not a readable file";
-    fail_model(kGePathInvalid, "ONNX file '" + path + "' cannot be read: " + reason);
-  }
-  return bytes;
-}
-
-}  // namespace
 
 Model convert_onnx_file(const std::string& origin, const std::string& target,
                         const ConvertOptions& options) {
-  const Bytes bytes = read_file(origin);
+  const Bytes bytes = read_model_file(origin, "ONNX file");
+  std::error_code missing;  // a target that is not there yet is another file
+  if (!target.empty() && std::filesystem::equivalent(origin, target, missing)) {
+    fail_model(kAclWriteFile,
+               "output '" + target + "' is the ONNX file itself; give it another name");
+  }
   try {
     ConvertOptions placed = options;
     placed.folder = folder_of(origin);

@@ -204,7 +204,7 @@ std::vector<GraphValue> GraphBuilder::add(const std::string& type, const std::st
   for (const TensorType& result : results) want_room(type, result);
   if (may_fold(*row, view.inputs, results)) {
     std::vector<GraphValue> out;
-    for (OwnedTensor& tensor : model::evaluate(*row, view, ops::Workers::serial())) {
+    for (OwnedTensor& tensor : model::evaluate(*row, view, {})) {
       out.push_back(constant(name, tensor.type, std::move(*tensor.bytes)));
       out.back().from = dequantized(op, inputs);
     }

@@ -2,13 +2,13 @@
 // written. Must never: look into a model; what needs the network is checked by the converter.
 #include <algorithm>
 #include <charconv>
-#include <fstream>
-#include <sstream>
 
+#include "base/error.hpp"
 #include "base/similar.hpp"
 #include "gen/soc.inc"
 #include "model/convert.hpp"
 #include "model/om_container.hpp"
+#include "model/om_reader.hpp"
 
 namespace ascendrt::model {
 namespace {
@@ -228,12 +228,13 @@ void set_external_weight(ConvertOptions& options, std::string_view text) {
 }
 
 void set_aipp(ConvertOptions& options, std::string_view text) {
-  const std::string path(text);
-  std::ifstream file(path, std::ios::binary);
-  std::stringstream content;
-  if (file) content << file.rdbuf();
-  if (!file) bad_option("insert_op_conf: file '" + path + "' cannot be read");
-  options.aipp_text = content.str();
+  Bytes content;
+  try {
+    content = read_model_file(std::string(text), "insert_op_conf: file");
+  } catch (const base::Error& error) {
+    bad_option(error.text);
+  }
+  options.aipp_text.assign(content.begin(), content.end());
   options.aipp = parse_aipp(options.aipp_text);
 }
 

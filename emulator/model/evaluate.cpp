@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "memory/budget.hpp"
 #include "model/op_set.hpp"
 #include "ops/elementwise.hpp"
 
@@ -122,8 +123,15 @@ void run_kernel(const Kernel& kernel, Inputs in, Outputs out, const ops::Exec& e
   kernel.run(in, out, exec);
 }
 
+void want_memory(int64_t bytes, const std::string& what) {
+  constexpr int64_t kWorthAsking = int64_t{64} << 20;
+  if (bytes >= kWorthAsking) memory::want_host(static_cast<uint64_t>(bytes), what);
+}
+
 OwnedTensor make_tensor(const TensorType& type) {
-  return {type, std::make_shared<Bytes>(static_cast<size_t>(bytes_of(type)))};
+  const int64_t bytes = bytes_of(type);
+  want_memory(bytes, "a tensor of shape " + type.shape.text());
+  return {type, std::make_shared<Bytes>(static_cast<size_t>(bytes))};
 }
 
 std::vector<TensorType> infer_op(const OpType& type, const OpView& view) {
@@ -191,12 +199,12 @@ BuiltOp make_built(const OpType& type, const OpView& view) {
   return built;
 }
 
-std::vector<OwnedTensor> evaluate(const OpType& type, const OpView& view, ops::Workers& workers) {
-  if (type.compute != nullptr) return type.compute(view, {workers, nullptr});
-  return run_built(make_built(type, view), view, workers);
+std::vector<OwnedTensor> evaluate(const OpType& type, const OpView& view, const ops::Exec& exec) {
+  if (type.compute != nullptr) return type.compute(view, {exec.workers, nullptr, exec.stop});
+  return run_built(make_built(type, view), view, exec);
 }
 
-std::vector<OwnedTensor> run_built(const BuiltOp& op, const OpView& view, ops::Workers& workers) {
+std::vector<OwnedTensor> run_built(const BuiltOp& op, const OpView& view, const ops::Exec& exec) {
   const Kernel& kernel = op.kernel;
   std::vector<OwnedTensor> out;
   std::vector<ops::TensorView> from;
@@ -211,9 +219,10 @@ std::vector<OwnedTensor> run_built(const BuiltOp& op, const OpView& view, ops::W
     return out;
   }
   for (const OwnedTensor& tensor : out) to.push_back(tensor.view());
+  want_memory(kernel.scratch_bytes, "scratch memory of " + view.op.type);
   std::vector<uint8_t> scratch(static_cast<size_t>(kernel.scratch_bytes) + 64);
   const auto address = (reinterpret_cast<uintptr_t>(scratch.data()) + 63) / 64 * 64;
-  run_kernel(kernel, from, to, {workers, reinterpret_cast<void*>(address)});
+  run_kernel(kernel, from, to, {exec.workers, reinterpret_cast<void*>(address), exec.stop});
   return out;
 }
 

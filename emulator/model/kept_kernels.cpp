@@ -24,8 +24,8 @@ std::shared_ptr<const KeptKernels::Kept> KeptKernels::find(const OpView& view) c
 }
 
 std::vector<OwnedTensor> KeptKernels::evaluate(const OpType& type, const OpView& view,
-                                               ops::Workers& workers) {
-  if (type.compute != nullptr) return model::evaluate(type, view, workers);
+                                               const ops::Exec& exec) {
+  if (type.compute != nullptr) return model::evaluate(type, view, exec);
   std::shared_ptr<const Kept> kept = find(view);
   if (kept == nullptr) {
     // Made as if only what every run has were known.
@@ -46,8 +46,8 @@ std::vector<OwnedTensor> KeptKernels::evaluate(const OpType& type, const OpView&
     const std::lock_guard lock(mutex_);
     kept_[&view.op] = kept;
   }
-  if (kept->built == nullptr) return model::evaluate(type, view, workers);
-  return run_built(*kept->built, view, workers);
+  if (kept->built == nullptr) return model::evaluate(type, view, exec);
+  return run_built(*kept->built, view, exec);
 }
 
 }  // namespace ascendrt::model

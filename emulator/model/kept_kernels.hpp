@@ -15,7 +15,7 @@ namespace ascendrt::model {
 class KeptKernels {
  public:
   // Like model::evaluate. The op must live as long as this object. From any thread.
-  std::vector<OwnedTensor> evaluate(const OpType& type, const OpView& view, ops::Workers& workers);
+  std::vector<OwnedTensor> evaluate(const OpType& type, const OpView& view, const ops::Exec& exec);
 
  private:
   struct Kept {

@@ -10,6 +10,7 @@
 #include "base/error.hpp"
 #include "base/log.hpp"
 #include "core/device.hpp"
+#include "core/executor.hpp"
 #include "core/failed_op.hpp"
 #include "memory/memory.hpp"
 #include "model/convert_shapes.hpp"
@@ -108,7 +109,7 @@ struct DeviceModel::Execution {
   // Runs a part unless an earlier one failed. Every failure is the run's: the device would report
   // no more than that, the text says what it was.
   template <class F>
-  base::Code guard(F&& part) {
+  base::Code guard(F&& part, const Step* step = nullptr) {
     if (failed.load(std::memory_order_relaxed) || cancelled.load(std::memory_order_relaxed)) {
       return 0;
     }
@@ -116,12 +117,16 @@ struct DeviceModel::Execution {
       part();
       return 0;
     } catch (const base::Error& error) {
-      failed.store(true, std::memory_order_relaxed);
-      fail_run("model " + std::to_string(id) + ": " + error.text);
+      fail(error.text, step);
     } catch (const std::exception& error) {
-      failed.store(true, std::memory_order_relaxed);
-      fail_run("model " + std::to_string(id) + ": " + error.what());
+      fail(error.what(), step);
     }
+  }
+
+  [[noreturn]] void fail(const std::string& text, const Step* step) {
+    failed.store(true, std::memory_order_relaxed);
+    const std::string node = step == nullptr ? "" : ", node '" + step->name + "'";
+    fail_run("model " + std::to_string(id) + node + ": " + text);
   }
 
   std::vector<HostBuffer> view(const std::vector<DeviceBuffer>& list, const char* what,
@@ -182,10 +187,11 @@ core::OpTensor DeviceModel::Execution::tensor_of(const Value& value) const {
 }
 
 base::Code DeviceModel::Execution::run_step(size_t index) {
-  return guard([&] {
-    const Step& step = variant->program.steps()[index];
+  const Step& step = variant->program.steps()[index];
+  const auto run = [&] {
     try {
-      variant->program.run_step(frame, index, workers_for(step));
+      const ops::Stop stop(core::task_interruption());
+      variant->program.run_step(frame, index, workers_for(step), &stop);
     } catch (...) {
       auto op = std::make_shared<core::FailedOp>();
       op->name = step.name;
@@ -194,7 +200,8 @@ base::Code DeviceModel::Execution::run_step(size_t index) {
       core::note_failed_op(std::move(op));
       throw;
     }
-  });
+  };
+  return guard(run, &step);
 }
 
 std::shared_ptr<LoadedModel> DeviceModel::load(Model model, const ModelMemory& memory) {

@@ -5,6 +5,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -12,6 +14,7 @@
 #include "base/config.hpp"
 #include "base/error.hpp"
 #include "gen/soc.inc"
+#include "memory/budget.hpp"
 #include "memory/fault.hpp"
 #include "model/om_container.hpp"
 #include "model/om_inout.hpp"
@@ -217,10 +220,22 @@ OmSource::OmSource(std::span<const uint8_t> bytes, std::shared_ptr<const void> o
                    std::string origin)
     : bytes_(bytes), owner_(std::move(owner)), origin_(std::move(origin)) {}
 
+namespace {
+
+// A file may be far larger than what is on the disk.
+void want_room(const std::string& path, const char* what, size_t size) {
+  constexpr size_t kWorthAsking = size_t{64} << 20;
+  if (size >= kWorthAsking) memory::want_host(size, std::string(what) + " '" + path + "'");
+}
+
+}  // namespace
+
 Bytes read_model_file(const std::string& path, const char* what) {
   const File file(path, what);
-  Bytes data(file.size());
-  data.resize(file.read(data.data(), data.size()));
+  const size_t size = file.size();
+  want_room(path, what, size);
+  Bytes data(size);
+  data.resize(file.read(data.data(), size));
   return data;
 }
 
@@ -231,8 +246,17 @@ std::string folder_of(const std::string& path) {
 
 OmSource OmSource::from_file(const std::string& path) {
   const File file(path, "model file");
-  auto data = std::make_shared<FileBytes>(file.size());
-  data->shorten(file.read(data->data(), data->size()));
+  const size_t size = file.size();
+  std::array<uint8_t, kHeaderSize> start = {};
+  const size_t known = file.read(start.data(), std::min(size, start.size()));
+  // Of what is no model, the start is enough to say so.
+  const bool is_model =
+      known == kHeaderSize && load_le<uint32_t>(start, HeaderAt::kMagic) == kOmMagic;
+  const size_t rest = is_model ? size - known : 0;
+  want_room(path, "model file", rest);
+  auto data = std::make_shared<FileBytes>(known + rest);
+  std::copy_n(start.begin(), known, data->data());
+  data->shorten(known + file.read(data->data() + known, rest));
   OmSource source(data->bytes(), data, "model file '" + path + "'");
   source.file_ = std::move(data);
   source.path_ = path;

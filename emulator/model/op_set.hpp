@@ -45,6 +45,7 @@ struct GraphScope {
   const Model* model = nullptr;
   std::span<const uint8_t> weights;
   KeptKernels* kernels = nullptr;  // of the ops in bodies; null: they are made for every turn
+  int depth = 0;                   // bodies around the op
 };
 
 // An op with its inputs, as shape rules and kernel makers see it. The checked accessors raise
@@ -103,7 +104,9 @@ struct OwnedTensor {
 
   ops::TensorView view() const { return {bytes->data(), type.dtype, type.shape}; }
 };
-OwnedTensor make_tensor(const TensorType& type);  // zeros
+OwnedTensor make_tensor(const TensorType& type);  // zeros; raises when the host has no room
+// Raises 207001 when the host cannot give this process so many bytes now.
+void want_memory(int64_t bytes, const std::string& what);
 
 // What becomes of float16 and bfloat16 operands. Widened: the op sees float32 and its float32
 // results are narrowed again, as the device computes.
@@ -139,9 +142,9 @@ struct BuiltOp {
 };
 BuiltOp make_built(const OpType& type, const OpView& view);
 // All operands of the view have values.
-std::vector<OwnedTensor> run_built(const BuiltOp& op, const OpView& view, ops::Workers& workers);
-// Runs an op whose operands are all constants.
-std::vector<OwnedTensor> evaluate(const OpType& type, const OpView& view, ops::Workers& workers);
+std::vector<OwnedTensor> run_built(const BuiltOp& op, const OpView& view, const ops::Exec& exec);
+// Runs an op whose operands are all constants; it gets scratch memory of its own.
+std::vector<OwnedTensor> evaluate(const OpType& type, const OpView& view, const ops::Exec& exec);
 
 // Null when the type is not in the set. Names are listed in model/op_set.cpp.
 const OpType* find_op_type(std::string_view name);

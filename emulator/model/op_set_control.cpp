@@ -2,6 +2,7 @@
 // Must never: look at graphs that the op does not name.
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <unordered_map>
 
 #include "model/kept_kernels.hpp"
@@ -11,7 +12,7 @@ namespace ascendrt::model {
 namespace {
 
 using Tensors = std::vector<OwnedTensor>;
-constexpr int64_t kMostTurns = 1'000'000'000;
+constexpr int kMostDepth = 64;  // bodies in bodies; also ends bodies that name themselves
 
 Operand operand_of(const OwnedTensor& tensor) { return {tensor.type, true, true, *tensor.bytes}; }
 
@@ -25,7 +26,10 @@ OwnedTensor copy_of(const Operand& operand) {
 class BodyRun {
  public:
   BodyRun(const OpView& parent, const std::string& graph, const ops::Exec& exec)
-      : parent_(parent), exec_(exec) {
+      : parent_(parent), exec_(exec), scope_(parent.scope) {
+    if (++scope_.depth > kMostDepth) {
+      parent.fail("more than " + std::to_string(kMostDepth) + " bodies in one another");
+    }
     graph_ = parent.scope.model == nullptr ? nullptr : parent.scope.model->find_graph(graph);
     if (graph_ == nullptr) parent.fail("the file has no graph '" + graph + "'");
   }
@@ -35,6 +39,7 @@ class BodyRun {
     made_.clear();
     kept_.clear();
     for (const Op& op : graph_->ops) {
+      if (exec_.stop != nullptr) exec_.stop->look();
       if (op.type == "NetOutput") return results(op);
       made_[op.name] = one(op, inputs);
     }
@@ -51,12 +56,12 @@ class BodyRun {
     if (op.type == "Const" || op.type == "Constant") return {constant(op)};
     const OpType* type = find_op_type(op.type);
     if (type == nullptr) parent_.fail("its body holds " + op.type + ", which is not implemented");
-    OpView view{op, {}, parent_.scope};
+    OpView view{op, {}, scope_};
     for (size_t i = 0; i < op.inputs.size(); ++i) view.inputs.push_back(input(op, i));
     std::vector<Operand> out;
     KeptKernels* const kernels = parent_.scope.kernels;
-    for (OwnedTensor& tensor : kernels == nullptr ? evaluate(*type, view, exec_.workers)
-                                                  : kernels->evaluate(*type, view, exec_.workers)) {
+    for (OwnedTensor& tensor : kernels == nullptr ? evaluate(*type, view, exec_)
+                                                  : kernels->evaluate(*type, view, exec_)) {
       kept_.push_back(std::move(tensor));
       out.push_back(operand_of(kept_.back()));
     }
@@ -89,6 +94,7 @@ class BodyRun {
 
   const OpView& parent_;
   const ops::Exec& exec_;
+  GraphScope scope_;
   const Graph* graph_;
   std::unordered_map<std::string_view, std::vector<Operand>> made_;
   std::vector<OwnedTensor> kept_;
@@ -133,6 +139,26 @@ Tensors run_refusal(const OpView& v, const ops::Exec& /*exec*/) {
          v.op.attrs.string_or("text", ""));
 }
 
+// What each turn gives besides the states. When all turns are done they are put side by side, so
+// the host must have as much memory again as they take.
+class Stacks {
+ public:
+  explicit Stacks(size_t outputs) : parts_(outputs) {}
+
+  void push(size_t output, OwnedTensor part) {
+    bytes_ += static_cast<int64_t>(part.bytes->size() + sizeof(OwnedTensor) + sizeof(Bytes));
+    if (bytes_ >= asked_ * 2) want_memory(asked_ = bytes_, "what the turns so far give");
+    parts_.at(output).push_back(std::move(part));
+  }
+  const Tensors& of(size_t output) const { return parts_.at(output); }
+  size_t outputs() const { return parts_.size(); }
+
+ private:
+  std::vector<Tensors> parts_;
+  int64_t bytes_ = 0;
+  int64_t asked_ = int64_t{32} << 20;
+};
+
 // One tensor per turn, put side by side along a new axis.
 OwnedTensor stack(const OpView& v, const Tensors& parts, size_t output, int64_t axis_number,
                   bool backwards) {
@@ -163,14 +189,14 @@ OwnedTensor stack(const OpView& v, const Tensors& parts, size_t output, int64_t 
 // (condition, states..., one tensor of every turn...).
 Tensors run_loop(const OpView& v, const ops::Exec& exec) {
   const size_t states = count_of(v, "N");
-  const int64_t most = v.has(0) ? v.constant_int(0) : kMostTurns;
+  const int64_t most = v.has(0) ? v.constant_int(0) : std::numeric_limits<int64_t>::max();
   bool go = !v.has(1) || truth(v, v.input(1));
   std::vector<Operand> inputs = v.inputs;
   if (inputs.size() < states + 2 || v.op.output_descs.size() < states) v.fail("a state is missing");
   BodyRun body(v, body_name(v, 0), exec);
   Tensors current;
   for (size_t i = 0; i < states; ++i) current.push_back(copy_of(v.input(i + 2)));
-  std::vector<Tensors> stacks(v.op.output_descs.size() - states);
+  Stacks stacks(v.op.output_descs.size() - states);
   OwnedTensor turn = make_tensor({ACL_INT64, {}});
   OwnedTensor condition = make_tensor({ACL_BOOL, {}});
   for (int64_t i = 0; go && i < most; ++i) {
@@ -180,13 +206,14 @@ Tensors run_loop(const OpView& v, const ops::Exec& exec) {
     inputs[1] = operand_of(condition);
     for (size_t k = 0; k < states; ++k) inputs[k + 2] = operand_of(current[k]);
     Tensors out = body.run(inputs);
-    if (out.size() != 1 + states + stacks.size()) v.fail("the body gives another number of values");
+    if (out.size() != 1 + states + stacks.outputs())
+      v.fail("the body gives another number of values");
     go = truth(v, operand_of(out[0]));
     for (size_t k = 0; k < states; ++k) current[k] = std::move(out[k + 1]);
-    for (size_t k = 0; k < stacks.size(); ++k) stacks[k].push_back(std::move(out[1 + states + k]));
+    for (size_t k = 0; k < stacks.outputs(); ++k) stacks.push(k, std::move(out[1 + states + k]));
   }
-  for (size_t k = 0; k < stacks.size(); ++k) {
-    current.push_back(stack(v, stacks[k], states + k, 0, false));
+  for (size_t k = 0; k < stacks.outputs(); ++k) {
+    current.push_back(stack(v, stacks.of(k), states + k, 0, false));
   }
   return current;
 }
@@ -200,6 +227,10 @@ OwnedTensor take(const OpView& v, const Operand& x, int64_t axis_number, int64_t
   for (size_t i = 0; i < cut.rank(); ++i) {
     axes.push_back(i == axis ? ops::SliceAxis{index, 1, 1} : ops::SliceAxis{0, 1, cut[i]});
     if (i != axis) rest.push_back(cut[i]);
+  }
+  if (index >= cut[axis]) {
+    v.fail("a sequence of " + std::to_string(cut[axis]) + " elements has no element " +
+           std::to_string(index) + "; all sequences must be as long as the first");
   }
   cut[axis] = 1;
   OwnedTensor out = make_tensor({x.type.dtype, rest});
@@ -231,7 +262,7 @@ Tensors run_scan(const OpView& v, const ops::Exec& exec) {
   BodyRun body(v, body_name(v, 0), exec);
   Tensors current;
   for (size_t i = 0; i < states; ++i) current.push_back(copy_of(v.input(i)));
-  std::vector<Tensors> stacks(outputs);
+  Stacks stacks(outputs);
   for (int64_t turn = 0; turn < turns; ++turn) {
     Tensors elements;
     for (size_t k = 0; k < scans; ++k) {
@@ -243,10 +274,10 @@ Tensors run_scan(const OpView& v, const ops::Exec& exec) {
     Tensors out = body.run(inputs);
     if (out.size() != states + outputs) v.fail("the body gives another number of values");
     for (size_t k = 0; k < states; ++k) current[k] = std::move(out[k]);
-    for (size_t k = 0; k < outputs; ++k) stacks[k].push_back(std::move(out[states + k]));
+    for (size_t k = 0; k < outputs; ++k) stacks.push(k, std::move(out[states + k]));
   }
   for (size_t k = 0; k < outputs; ++k) {
-    current.push_back(stack(v, stacks[k], states + k, out_axes.at(k), out_back.at(k) != 0));
+    current.push_back(stack(v, stacks.of(k), states + k, out_axes.at(k), out_back.at(k) != 0));
   }
   return current;
 }

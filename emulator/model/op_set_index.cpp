@@ -122,7 +122,10 @@ std::vector<TensorType> infer_one_hot(const OpView& v) {
     v.fail("needs two values of one type");
   }
   const auto depth = v.constant_floats(1);
-  if (depth.size() != 1 || !(depth[0] >= 0) || depth[0] > 1e9F) v.fail("needs one depth");
+  if (depth.size() != 1) v.fail("needs one depth");
+  if (!(depth[0] >= 0) || depth[0] > 1e9F) {
+    v.fail("the depth is " + std::to_string(depth[0]) + ", 0 to 1000000000 is possible");
+  }
   const size_t axis = one_hot_axis(v);
   ops::Shape y(v.shape(0).dims().first(axis));
   y.push_back(static_cast<int64_t>(depth[0]));

@@ -2,6 +2,7 @@
 // Must never: hold arithmetic; that is in ops/.
 #include <algorithm>
 #include <cstring>
+#include <limits>
 
 #include "model/op_set.hpp"
 #include "ops/elementwise.hpp"
@@ -250,6 +251,12 @@ Kernel build_response(const OpView& v, std::span<const TensorType>) {
 
 // --- signals ---
 
+void want_range(const OpView& v, const char* what, int64_t value, int64_t least, int64_t most) {
+  if (value >= least && value <= most) return;
+  v.fail("the " + std::string(what) + " is " + std::to_string(value) + ", " +
+         std::to_string(least) + " to " + std::to_string(most) + " is possible");
+}
+
 struct Transform {
   ops::DftParams params;
   size_t axis;
@@ -271,7 +278,7 @@ Transform transform_of(const OpView& v) {
   const bool to_real = half && t.params.inverse;
   const int64_t usual = to_real ? 2 * (x[t.axis] - 1) : x[t.axis];
   t.params.length = v.has(1) ? v.constant_int(1) : usual;
-  if (t.params.length < 1 || t.params.length > 1 << 24) v.fail("a length out of range");
+  want_range(v, "length", t.params.length, 1, 1 << 24);
   t.y[t.axis] = half && !to_real ? t.params.length / 2 + 1 : t.params.length;
   t.y[rank - 1] = to_real ? 1 : 2;
   return t;
@@ -299,9 +306,11 @@ Frames frames_of(const OpView& v) {
   if (x.rank() < 2 || x.rank() > 3) v.fail("a signal of shape " + x.text());
   Frames f{v.constant_int(1), 0, {}};
   f.length = v.has(3) ? v.constant_int(3) : v.has(2) ? v.shape(2).elements() : 0;
-  if (f.step < 1 || f.length < 1 || f.length > x[1] ||
-      (v.has(2) && v.shape(2).elements() != f.length)) {
-    v.fail("step, window or length do not fit");
+  want_range(v, "step", f.step, 1, std::numeric_limits<int64_t>::max());
+  want_range(v, "length", f.length, 1, x[1]);
+  if (v.has(2) && v.shape(2).elements() != f.length) {
+    v.fail("a window of " + std::to_string(v.shape(2).elements()) + " values for frames of " +
+           std::to_string(f.length));
   }
   const int64_t bins = v.flag("onesided", true) ? f.length / 2 + 1 : f.length;
   f.y = {x[0], (x[1] - f.length) / f.step + 1, bins, 2};
@@ -324,7 +333,7 @@ std::vector<aclDataType> output_datatype(const OpView& v) {
 std::vector<TensorType> infer_window(const OpView& v) {
   v.want_count(1, 1);
   const int64_t size = v.constant_int(0);
-  if (size < 0 || size > 1 << 28) v.fail("a size out of range");
+  want_range(v, "size", size, 0, 1 << 28);
   return {{output_datatype(v)[0], {size}}};
 }
 
@@ -345,9 +354,9 @@ ops::MelParams mel_of(const OpView& v) {
   ops::MelParams p{v.constant_int(0), v.constant_int(1), v.constant_int(2),
                    static_cast<double>(v.constant_float(3)),
                    static_cast<double>(v.constant_float(4))};
-  if (p.bins < 1 || p.length < 1 || p.rate < 1 || p.bins > 1 << 20 || p.length > 1 << 24) {
-    v.fail("numbers out of range");
-  }
+  want_range(v, "number of bins", p.bins, 1, 1 << 20);
+  want_range(v, "length", p.length, 1, 1 << 24);
+  want_range(v, "sample rate", p.rate, 1, std::numeric_limits<int64_t>::max());
   return p;
 }
 

@@ -43,7 +43,9 @@ std::vector<TensorType> infer_reshape(const OpView& v) {
       if (i >= x.rank()) v.fail("a 0 at position " + std::to_string(i) + " copies no dim");
       dim = x[i];
     }
-    if (dim < -1 || (dim == -1 && open >= 0)) v.fail("the shape may hold one -1 only");
+    if (dim < -1)
+      v.fail("the shape holds " + std::to_string(dim) + ", only -1 is possible below 0");
+    if (dim == -1 && open >= 0) v.fail("the shape may hold one -1 only");
     if (dim == -1) open = static_cast<int64_t>(i);
     y.push_back(dim == -1 ? 1 : dim);
   }
@@ -197,9 +199,15 @@ std::vector<TensorType> infer_pad(const OpView& v) {
     const int64_t before = pads[i];
     const int64_t after = pads[i + x.rank()];
     constexpr int64_t kLimit = int64_t{1} << 40;
-    if (std::max(before, after) > kLimit || std::min(before, after) < -kLimit) v.fail("huge pads");
-    y[i] = x[i] + before + after;
-    if (y[i] < 0) v.fail("pads cut more than there is");
+    y[i] = -1;
+    if (std::max(before, after) <= kLimit && std::min(before, after) >= -kLimit) {
+      y[i] = x[i] + before + after;
+    }
+    if (y[i] < 0) {
+      v.fail("pads of " + std::to_string(before) + " and " + std::to_string(after) + " on axis " +
+             std::to_string(i) + ", which has " + std::to_string(x[i]) +
+             " elements; 0 elements must be left, a pad may be up to 1099511627776");
+    }
     if (x[i] == 0 && pad_mode(v) != ops::PadMode::kConstant) v.fail("nothing to repeat");
   }
   static_cast<void>(y.elements());
@@ -285,13 +293,19 @@ std::vector<TensorType> infer_split(const OpView& v) {
   std::vector<TensorType> out;
   int64_t sum = 0;
   for (const int64_t size : sizes) {
-    if (size < 0 || size > x[axis]) v.fail("a size of " + std::to_string(size));
+    if (size < 0 || size > x[axis]) {
+      v.fail("a part of " + std::to_string(size) + " of an axis of " + std::to_string(x[axis]) +
+             " elements");
+    }
     sum += size;
     TensorType type = v.inputs[0].type;
     type.shape[axis] = size;
     out.push_back(type);
   }
-  if (sum != x[axis]) v.fail("the sizes do not add up to the dim");
+  if (sum != x[axis]) {
+    v.fail("parts of together " + std::to_string(sum) + " elements of an axis of " +
+           std::to_string(x[axis]));
+  }
   return out;
 }
 
@@ -339,6 +353,7 @@ Kernel build_gather(const OpView& v, std::span<const TensorType>) {
 ops::Shape constant_shape(const OpView& v, size_t i) {
   const auto dims = v.constant_ints(i);
   ops::Shape shape(dims);
+  if (shape.is_open()) v.fail("the shape asked for is " + shape.text() + ", no dim may be below 0");
   static_cast<void>(shape.elements());
   return shape;
 }
@@ -376,7 +391,8 @@ std::vector<TensorType> infer_tile(const OpView& v) {
   TensorType type = v.inputs[0].type;
   for (size_t i = 0; i < times.size(); ++i) {
     if (times[i] < 0 || __builtin_mul_overflow(type.shape[i], times[i], &type.shape[i])) {
-      v.fail("a repetition of " + std::to_string(times[i]));
+      v.fail("axis " + std::to_string(i) + " of " + v.shape(0).text() + " repeated " +
+             std::to_string(times[i]) + " times");
     }
   }
   static_cast<void>(type.shape.elements());

@@ -52,20 +52,21 @@ void Program::load_inputs(Frame& frame, std::span<const HostBuffer> buffers) con
   }
 }
 
-void Program::run_step(const Frame& frame, size_t index, ops::Workers& workers) const {
+void Program::run_step(const Frame& frame, size_t index, ops::Workers& workers,
+                       const ops::Stop* stop) const {
   const Step& step = steps_[index];
-  if (step.late != nullptr) return run_late(frame, step, workers);
+  if (step.late != nullptr) return run_late(frame, step, {workers, nullptr, stop});
   std::vector<ops::TensorView> in;
   std::vector<ops::TensorView> out;
   in.reserve(step.inputs.size());
   out.reserve(step.outputs.size());
   for (const Value& value : step.inputs) in.push_back(bind(frame, value));
   for (const Value& value : step.outputs) out.push_back(bind(frame, value));
-  run_kernel(step.kernel, in, out, {workers, frame.work + step.scratch_offset});
+  run_kernel(step.kernel, in, out, {workers, frame.work + step.scratch_offset, stop});
 }
 
 // The results are made anew and moved to their places; late ops are rare and their data is small.
-void Program::run_late(const Frame& frame, const Step& step, ops::Workers& workers) const {
+void Program::run_late(const Frame& frame, const Step& step, const ops::Exec& exec) const {
   const auto* weights = reinterpret_cast<const uint8_t*>(frame.weights);
   const size_t bytes = weights == nullptr ? 0 : weight_bytes_;
   OpView view{*step.late, {}, {model_, {weights, bytes}, kernels_.get()}};
@@ -82,8 +83,12 @@ void Program::run_late(const Frame& frame, const Step& step, ops::Workers& worke
     }
     view.inputs.push_back(operand);
   }
-  std::vector<OwnedTensor> results = kernels_->evaluate(*find_op_type(step.type), view, workers);
-  for (size_t i = 0; i < step.outputs.size() && i < results.size(); ++i) {
+  std::vector<OwnedTensor> results = kernels_->evaluate(*find_op_type(step.type), view, exec);
+  if (results.size() < step.outputs.size()) {
+    ops::fail(step.type, "gives " + std::to_string(results.size()) + " results, the model needs " +
+                             std::to_string(step.outputs.size()));
+  }
+  for (size_t i = 0; i < step.outputs.size(); ++i) {
     const Value& value = step.outputs[i];
     const TensorType& type = results[i].type;
     if (type.dtype != value.type.dtype ||

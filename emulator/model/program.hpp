@@ -101,7 +101,8 @@ class Program {
   // Running: load_inputs, run_step for every step in order, store_outputs. Concurrent executions
   // need frames with different work blocks.
   void load_inputs(Frame& frame, std::span<const HostBuffer> buffers) const;
-  void run_step(const Frame& frame, size_t step, ops::Workers& workers) const;
+  void run_step(const Frame& frame, size_t step, ops::Workers& workers,
+                const ops::Stop* stop = nullptr) const;
   void store_outputs(const Frame& frame, std::span<const HostBuffer> buffers) const;
   // The shape output `i` has after a run.
   TensorType output_type(const Frame& frame, size_t i) const;
@@ -109,7 +110,7 @@ class Program {
  private:
   friend class ProgramBuilder;
   ops::TensorView bind(const Frame& frame, const Value& value) const;
-  void run_late(const Frame& frame, const Step& step, ops::Workers& workers) const;
+  void run_late(const Frame& frame, const Step& step, const ops::Exec& exec) const;
 
   std::vector<Step> steps_;
   std::vector<InputSlot> inputs_;

@@ -64,7 +64,7 @@ std::optional<std::vector<TensorType>> SingleOp::results() const {
 
 std::vector<OwnedTensor> SingleOp::run(std::span<const std::span<const uint8_t>> bytes,
                                        ops::Workers& workers) const {
-  return evaluate(*type_, view(bytes), workers);
+  return evaluate(*type_, view(bytes), {workers});
 }
 
 }  // namespace ascendrt::model

@@ -228,7 +228,10 @@ void reverse_sequence(const TensorView& x, const TensorView& lengths, size_t tim
   const auto step = steps_of(x.shape);
   const int64_t times = x.shape[time_axis];
   for (const int64_t count : counts) {
-    if (count < 0 || count > times) fail("reverse_sequence", "a length outside the time axis");
+    if (count < 0 || count > times) {
+      fail("reverse_sequence", "a length of " + std::to_string(count) + ", the time axis has " +
+                                   std::to_string(times) + " elements");
+    }
   }
   for_size("reverse_sequence", x.dtype, [&](auto zero) {
     using T = decltype(zero);
@@ -280,7 +283,10 @@ int64_t range_count(const TensorView& start, const TensorView& limit, const Tens
     const auto last = static_cast<double>(*limit.as<const T>());
     const auto delta = static_cast<double>(*step.as<const T>());
     const double steps = std::ceil((last - first) / delta);
-    if (delta == 0.0 || !(steps < 1e15)) fail("range", "start, limit and step give no range");
+    if (delta == 0.0 || !(steps < 1e15)) {
+      fail("range", std::to_string(first) + " to " + std::to_string(last) + " in steps of " +
+                        std::to_string(delta) + " is no range that ends");
+    }
     count = steps > 0.0 ? static_cast<int64_t>(steps) : 0;
   });
   return count;
@@ -292,7 +298,12 @@ void range(const TensorView& start, const TensorView& step, const TensorView& y,
     const T first = *start.as<const T>();
     const T delta = *step.as<const T>();
     for (int64_t i = 0; i < y.elements(); ++i) {
-      y.as<T>()[i] = static_cast<T>(first + static_cast<T>(i) * delta);
+      if constexpr (std::is_integral_v<T>) {  // what is past the limit may wrap
+        const auto step = static_cast<uint64_t>(delta) * static_cast<uint64_t>(i);
+        y.as<T>()[i] = static_cast<T>(static_cast<uint64_t>(first) + step);
+      } else {
+        y.as<T>()[i] = static_cast<T>(first + static_cast<T>(i) * delta);
+      }
     }
   });
 }

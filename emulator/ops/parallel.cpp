@@ -4,6 +4,9 @@
 #include <csignal>
 #include <system_error>
 
+#include "base/error.hpp"
+#include "gen/abi.h"
+
 namespace ascendrt::ops {
 namespace {
 
@@ -29,6 +32,13 @@ void pause() {
 }
 
 }  // namespace
+
+void Stop::look() const {
+  if (!asked()) return;
+  base::fail(ACL_ERROR_GE_FAILURE,
+             "stopped before it was done: its stream was aborted or destroyed, or its device was "
+             "aborted or reset");
+}
 
 Workers::Workers(int threads)
     : threads_(threads < 1 ? 1 : threads), ranges_(static_cast<size_t>(threads_)) {}

@@ -63,17 +63,42 @@ class Workers {
   std::vector<std::thread> helpers_;
 };
 
+// How a run is ended before it is done: by a flag that somebody else sets. Kernels leave the items
+// that they have not begun; what takes turns looks between them.
+class Stop {
+ public:
+  explicit Stop(const std::atomic<bool>* asked) : asked_(asked) {}
+  virtual ~Stop() = default;
+  // relaxed: who asks waits until the run is over.
+  bool asked() const { return asked_ != nullptr && asked_->load(std::memory_order_relaxed); }
+  virtual void look() const;  // throws when the run shall end
+
+ private:
+  const std::atomic<bool>* asked_;
+};
+
 // What a kernel may use while it runs: helpers and scratch memory of the size it asked for.
 struct Exec {
   Workers& workers = Workers::serial();
   void* scratch = nullptr;  // 64-byte aligned; contents undefined
+  const Stop* stop = nullptr;
 };
 
+// Throws when the run was ended meanwhile: then not all items are done.
 template <class F>
 void parallel_for(const Exec& exec, int64_t count, F&& body) {
+  struct Job {
+    std::remove_reference_t<F>* body;
+    const Stop* stop;
+  } job{&body, exec.stop};
   exec.workers.run(
-      count, [](void* ctx, int64_t i) { (*static_cast<std::remove_reference_t<F>*>(ctx))(i); },
-      const_cast<void*>(static_cast<const void*>(&body)));
+      count,
+      [](void* ctx, int64_t i) {
+        const auto& own = *static_cast<const Job*>(ctx);
+        if (own.stop == nullptr || !own.stop->asked()) (*own.body)(i);
+      },
+      &job);
+  if (exec.stop != nullptr && exec.stop->asked()) exec.stop->look();
 }
 
 // Splits [0, total) into pieces of `grain` and calls body(begin, end) for each.

@@ -44,7 +44,8 @@ void dft(const DftParams& p, const TensorView& x, size_t axis, const TensorView&
   const int64_t bins = y.shape[axis];
   const auto root = roots(p.length, p.inverse);
   const bool mirrored = p.inverse && out_parts == 1;
-  parallel_for(exec, x.shape.elements(0, axis) * inner, [&](int64_t i) {
+  // Bins are shared out, not lines: a line may be long enough to be given up half-way.
+  for (int64_t i = 0; i < x.shape.elements(0, axis) * inner; ++i) {
     const int64_t outer = i / inner;
     std::vector<Complex> line(static_cast<size_t>(p.length));
     for (int64_t k = 0; k < std::min(given, p.length); ++k) {
@@ -54,14 +55,14 @@ void dft(const DftParams& p, const TensorView& x, size_t axis, const TensorView&
     for (int64_t k = given; mirrored && k < p.length; ++k) {
       line[static_cast<size_t>(k)] = std::conj(line[static_cast<size_t>(p.length - k)]);
     }
-    for (int64_t bin = 0; bin < bins; ++bin) {
+    parallel_for(exec, bins, [&](int64_t bin) {
       Complex v = transform(line, root, bin);
       if (p.inverse) v /= static_cast<double>(p.length);
       float* to = y.as<float>() + ((outer * bins + bin) * inner + i % inner) * out_parts;
       to[0] = static_cast<float>(v.real());
       if (out_parts == 2) to[1] = static_cast<float>(v.imag());
-    }
-  });
+    });
+  }
 }
 
 void stft(const TensorView& signal, int64_t step, int64_t length, const float* window,

@@ -18,8 +18,8 @@ void attempt(F&& part) {
 }
 
 // A network kept for shapes that a run tells is made for some first: open dims are 2.
-void run_model(const model::Model& model) {
-  if (!model::is_imported(model)) return fuzz::compile_and_run(model);
+void run_model(const model::Model& model, std::span<const uint8_t> file) {
+  if (!model::is_imported(model)) return fuzz::compile_and_run(model, file);
   std::vector<model::Dims> shapes;
   for (const auto& input : model.inputs) {
     shapes.push_back(input.dims);
@@ -27,7 +27,7 @@ void run_model(const model::Model& model) {
   }
   model::Model made = model::specialise(model, model.weights.bytes, shapes);
   made.weights.bytes = model.weights.bytes;  // which it refers to by offsets
-  fuzz::compile_and_run(made);
+  fuzz::compile_and_run(made, file);
 }
 
 }  // namespace
@@ -39,7 +39,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     attempt([&] { static_cast<void>(source.read_description()); });
     source.check_header(model::Entry::kLoadMemory);
     static_cast<void>(source.is_dynamic());
-    run_model(source.read(""));
+    run_model(source.read(""), {data, size});
   });
   return 0;
 }

@@ -15,7 +15,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const model::Bytes file = model::serialize_om(made);
     const model::Model read = model::OmSource::from_memory(file.data(), file.size()).read("");
     if (read.inputs != made.inputs || read.outputs != made.outputs) std::abort();
-    fuzz::compile_and_run(read);
+    fuzz::compile_and_run(read, {data, size});
   } catch (const base::Error&) {  // an answer, with its code and text
   }
   return 0;
