@@ -90,7 +90,6 @@ def test_pipes_and_devices_are_refused_at_once(tmp_path: Path) -> None:
     network = write(tmp_path / "net.onnx", "")
     for words in (
         ("convert", pipe, "-o", tmp_path / "m.om"),
-        ("convert", network, "-o", tmp_path / "m.om", f"--insert_op_conf={pipe}"),
         ("info", pipe),
         ("run", pipe, "--out", tmp_path / "out"),
         ("bundle", "-o", tmp_path / "b.om", pipe),
@@ -98,6 +97,8 @@ def test_pipes_and_devices_are_refused_at_once(tmp_path: Path) -> None:
         text = om(*words, code=1, timeout=30)
         assert "pipe.onnx" in text
         assert "no regular file" in text or "not a regular file" in text
+    text = om("convert", network, "-o", tmp_path / "m.om", f"--insert_op_conf={pipe}", code=2)
+    assert "not a regular file" in text
     assert not (tmp_path / "m.om").exists()
     assert not (tmp_path / "b.om").exists()
 
