@@ -5,6 +5,7 @@
 #include <string>
 
 #include "abi/boundary.hpp"
+#include "abi/tensor_objects.hpp"
 #include "base/log.hpp"
 #include "core/context.hpp"
 #include "core/init_callback.hpp"
@@ -62,6 +63,7 @@ aclError art_emu_aclFinalize(void) {
   return call<ApiId::aclFinalize>([] {
     core::runtime().finalize();
     if (auto* stepped = core::stepped_executor()) stepped->write_trace();
+    if (!core::runtime().initialised()) tell_undestroyed();
   });
 }
 

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from painprograms import DIGITS, REPOSITORY, Program, environment
 
+from ascendrt._backend import package_lib_dir
+
 pain = pytest.mark.pain
 pytest_plugins = ["pytester"]
 MODEL = """
@@ -48,6 +50,48 @@ def test_a_workspace_per_launch_is_named(pytester: pytest.Pytester) -> None:
         "5 steps left more behind than there was:",
         "  + 5 device memory by aclrtMalloc at *.py:4 in launch, 4096 bytes each",
     ])  # fmt: skip
+
+
+LISTS = """
+import ctypes
+
+library = ctypes.CDLL(sys.argv[1])
+library.aclCreateTensor.restype = library.aclCreateTensorList.restype = ctypes.c_void_p
+
+def new_list(count):
+    dims = (ctypes.c_int64 * 1)(4)
+    tensor = lambda: library.aclCreateTensor(
+        dims, ctypes.c_uint64(1), 0, None, ctypes.c_int64(0), 2, dims, ctypes.c_uint64(1), None
+    )
+    members = (ctypes.c_void_p * count)(*(tensor() for _ in range(count)))
+    return library.aclCreateTensorList(members, ctypes.c_uint64(count)), list(members)
+"""
+
+
+@pain(63)
+def test_lists_that_pile_up_are_counted(program: Program) -> None:
+    run = program(
+        LISTS + "acl.init(); [new_list(2) for _ in range(50)]; answer(acl.finalize())",
+        package_lib_dir() / "libnnopbase.so",
+    )
+    assert run.answer == [0]
+    assert "never destroyed: 50 aclTensorList, 100 aclTensor;" in run.errors
+
+
+@pain(67)
+def test_members_end_with_their_list(program: Program) -> None:
+    run = program(
+        LISTS
+        + """
+        made, (member,) = new_list(1)
+        first = library.aclDestroyTensorList(ctypes.c_void_p(made))
+        answer(first, library.aclDestroyTensor(ctypes.c_void_p(member)), told())
+        """.replace("\n        ", "\n"),
+        package_lib_dir() / "libnnopbase.so",
+    )
+    first, second, text = run.answer
+    assert (first, second) == (0, 161002)
+    assert "aclDestroyTensorList" in text and "destroy the members" in text
 
 
 @pain(101)
