@@ -1,4 +1,4 @@
-"""Every row of rows.txt has a test, or a reason why not yet; and no row is left out.
+"""Every row of rows.txt has a test, and no row is left out.
 
 Owns: which numbers a kind has. rows.txt says what happened, so a row cannot be dropped there, nor
 moved to another kind, without a change here.
@@ -27,26 +27,20 @@ KINDS = {
     "ipc-vmm": {151},
     "no-hardware-demand": {161, 163, 171, 179},
 }
-LEAST_REASON = 40  # characters: "not yet" is no reason
 
 
-def rows(text: str) -> tuple[dict[str, set[int]], dict[int, str]]:
-    """The numbers of each kind, and the reasons of those that come later."""
-    kinds, later, listed = dict[str, set[int]](), dict[int, str](), True
+def rows(text: str) -> dict[str, set[int]]:
+    """The numbers of each kind."""
+    kinds = dict[str, set[int]]()
     for line in text.splitlines():
-        if line == "later":
-            listed = False
-        elif line and not line.startswith("#"):
+        if line and not line.startswith("#"):
             number, _, rest = line.partition(" ")
-            if not listed:
-                later[int(number)] = rest
-                continue
             kind, _, told = rest.partition(" ")
             assert told, f"row {number} says nothing"
             numbers = kinds.setdefault(kind, set())
             assert int(number) not in numbers, f"row {number} stands twice"
             numbers.add(int(number))
-    return kinds, later
+    return kinds
 
 
 def shown(programs: Iterable[str]) -> set[int]:
@@ -66,13 +60,8 @@ def shown(programs: Iterable[str]) -> set[int]:
 
 
 def check(text: str, programs: Iterable[str]) -> None:
-    kinds, later = rows(text)
-    assert kinds == KINDS, "rows.txt has other rows than the kinds have"
-    known, marked = set[int]().union(*KINDS.values()), shown(programs)
-    assert marked | later.keys() == known, "a row without a test or a reason, or an unknown number"
-    assert marked & later.keys() == set(), "shown, so no longer to be listed as later"
-    for number, reason in later.items():
-        assert len(reason) >= LEAST_REASON, f"row {number} comes later, and does not say why"
+    assert rows(text) == KINDS, "rows.txt has other rows than the kinds have"
+    assert shown(programs) == set().union(*KINDS.values()), "a row without a test, or no row"
 
 
 def sources() -> tuple[str, list[str]]:
@@ -80,16 +69,16 @@ def sources() -> tuple[str, list[str]]:
     return (HERE / "rows.txt").read_text(encoding="utf-8"), programs
 
 
-def test_each_row_is_shown_or_later() -> None:
+def test_each_row_is_shown() -> None:
     check(*sources())
 
 
 def test_no_line_can_be_dropped() -> None:
-    """Without any one row, or any one reason, the check fails."""
+    """Without any one row the check fails."""
     text, programs = sources()
     lines = text.splitlines()
     told = [i for i, line in enumerate(lines) if line and not line.startswith("#")]
-    assert len(told) == 44 + len(rows(text)[1])  # 43 rows, "later", the reasons
+    assert len(told) == 43
     for i in told:
         with pytest.raises((AssertionError, ValueError)):
             check("\n".join(lines[:i] + lines[i + 1 :]), programs)
