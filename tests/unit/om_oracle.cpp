@@ -12,7 +12,8 @@ uint64_t number(const model::Bytes& file, size_t at, size_t width) {
 }
 
 struct Fault {
-  int32_t code;
+  int32_t code;       // of a load
+  int32_t query = 0;  // of a size query, where it is another
 };
 
 struct Walk {
@@ -59,7 +60,7 @@ void walk(const model::Bytes& file, Documented& result) {
   const bool old = number(file, 8, 4) < 0x20000000 || has_version_text(file);
   const uint64_t length = number(file, 184, 8) != 0 ? number(file, 184, 8) : number(file, 76, 4);
   if (number(file, 0, 4) != 0x444F4D49 || length != file.size() - 256) throw Fault{145000};
-  if (file[82] == 5) throw Fault{500002};  // a bundle
+  if (file[82] == 5) throw Fault{500002, 145000};  // a bundle
   const bool flow = file[82] == 3;
   const bool phone = old && file[156] == '3' && file[157] == '.';
   Walk w{file, number(file, 184, 8) != 0 || (flow && !phone), flow, 256, result};
@@ -86,7 +87,8 @@ Documented documented(const model::Bytes& file) {
   try {
     walk(file, result);
   } catch (const Fault& fault) {
-    result.load = result.query = fault.code;
+    result.load = fault.code;
+    result.query = fault.query != 0 ? fault.query : fault.code;
   }
   return result;
 }

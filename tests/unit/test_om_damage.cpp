@@ -259,6 +259,9 @@ TEST(om_bundles_are_refused_by_the_plain_load) {
   Bytes file = seed("new_64bit").file;
   file[82] = 5;
   CHECK_EQ(load(file).code, 500002);
+  CHECK_EQ(query(file), 145000);
+  CHECK_EQ(documented(file).load, 500002);
+  CHECK_EQ(documented(file).query, 145000);
 }
 
 TEST(om_error_texts_say_what_the_file_is) {
