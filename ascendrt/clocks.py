@@ -269,31 +269,32 @@ class Future(Unique, Generic[T]):
         else:
             self.set_result(value)
 
-    def result(self, timeout_ms: float | None = None) -> T:
-        """Wait for the result.
+    def result(self, timeout_ms: float | None = None, *, timeout: float | None = None) -> T:
+        """Wait for the result, for so many milliseconds at most, or `timeout` seconds.
 
         Raises: what making it raised; concurrent.futures.CancelledError; TimeoutError.
         """
-        error = self.exception(timeout_ms)
+        error = self.exception(timeout_ms, timeout=timeout)
         if error is not None:
             raise error
         return cast("T", self._value)
 
-    def exception(self, timeout_ms: float | None = None) -> BaseException | None:
-        """Wait, and return the error instead of raising it; None when there is a result.
+    def exception(
+        self, timeout_ms: float | None = None, *, timeout: float | None = None
+    ) -> BaseException | None:
+        """Wait as `result` does, and return the error instead of raising it; None for a result.
 
         Raises: concurrent.futures.CancelledError; TimeoutError.
         """
         if not self.done():
-            until = None
-            if timeout_ms is not None:
-                until = self._clock.now_ns() + numbers.nanoseconds(timeout_ms, "timeout_ms")
+            limit_ns = _limit_ns(timeout_ms, timeout)
+            until = None if limit_ns is None else self._clock.now_ns() + limit_ns
             signal = self._clock.signal()
             tell = _Teller(signal)
             self.add_done_callback(tell)
             if not signal.wait(until) and not self.done():
                 self._forget(tell)
-                raise TimeoutError(f"no result within {timeout_ms:g} ms")
+                raise TimeoutError(f"no result within {(limit_ns or 0) / 1e6:g} ms")
         if self._state == _CANCELLED:
             raise CancelledError
         return cast("BaseException", self._value) if self._state == _FAILED else None
@@ -359,6 +360,14 @@ class Future(Unique, Generic[T]):
     def _forget(self, function: Callable[[Future[T]], None]) -> None:
         with _futures, contextlib.suppress(ValueError):
             self._callbacks.remove(function)
+
+
+def _limit_ns(timeout_ms: float | None, timeout: float | None) -> int | None:
+    if timeout is None:
+        return None if timeout_ms is None else numbers.nanoseconds(timeout_ms, "timeout_ms")
+    if timeout_ms is not None:
+        raise TypeError("give timeout_ms (milliseconds) or timeout (seconds), not both")
+    return numbers.nanoseconds(timeout, "timeout", "seconds")
 
 
 class _Teller:

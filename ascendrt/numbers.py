@@ -12,6 +12,7 @@ from typing import SupportsIndex
 MOST_BYTES = (1 << 63) - 1
 _INT32 = 1 << 31
 _LONG_NS = 1 << 62
+_NS = {"milliseconds": 1e6, "seconds": 1e9}
 
 
 def whole(
@@ -64,17 +65,17 @@ def room_for(size_bytes: int, offset_bytes: int, all_bytes: int) -> int:
     return room
 
 
-def nanoseconds(value: float, name: str) -> int:
-    """Return a time of milliseconds in nanoseconds; infinity is some 146 years.
+def nanoseconds(value: float, name: str, unit: str = "milliseconds") -> int:
+    """Return a time of milliseconds, or "seconds", in nanoseconds; infinity is some 146 years.
 
     Raises: TypeError for what is no number, ValueError for one that says no time.
     """
     try:
-        scaled = float(value) * 1e6 if not isinstance(value, (str, bytes)) else None
+        scaled = float(value) * _NS[unit] if not isinstance(value, (str, bytes)) else None
     except (TypeError, OverflowError):
         scaled = None
     if scaled is None:
-        raise TypeError(f"{name} is {value!r}; it must be a number of milliseconds")
+        raise TypeError(f"{name} is {value!r}; it must be a number of {unit}")
     if math.isnan(scaled):
-        raise ValueError(f"{name} is not a number; it must be a number of milliseconds")
+        raise ValueError(f"{name} is not a number; it must be a number of {unit}")
     return round(max(-_LONG_NS, min(scaled, _LONG_NS)))

@@ -18,7 +18,6 @@ import contextlib
 import gc
 import json
 import os
-import re
 import select
 import signal
 import struct
@@ -44,7 +43,6 @@ _NEWS = struct.Struct("=qq")  # process, and 0 for "started" or its wait status 
 _GRACE_S = 10.0
 _STEPS, _WARM_UP = 20, 3
 _LEAK_CHOICES = ("fail", "warn", "ignore")
-_SIZE = re.compile(r"\d+ *(?:[KMGT](?:i?B)?)?", re.IGNORECASE)
 _HELP = (
     "ascend(devices, soc, hbm, clock, seed, ...): run the test on an emulated machine of its own"
 )
@@ -99,13 +97,15 @@ def _wish(item: pytest.Item) -> Wish:
 
 
 def _check(item: pytest.Item, wish: Wish) -> None:
+    from ascendrt.cli.settings import faults
+
     wrong = None
-    if wish.devices is not None and (type(wish.devices) is not int or wish.devices < 0):
-        wrong = f"devices={wish.devices!r}: a number of devices, 0 allowed"
-    elif wish.leaks not in _LEAK_CHOICES:
+    shape = {"devices": wish.devices, "soc": wish.soc, "hbm": wish.hbm}
+    for (name, value), fault in zip(shape.items(), faults(*shape.values()), strict=True):
+        if fault:
+            wrong = f"{name}={value!r}: {fault}"
+    if wish.leaks not in _LEAK_CHOICES:
         wrong = f"leaks={wish.leaks!r}: one of {', '.join(_LEAK_CHOICES)}"
-    elif wish.hbm is not None and not _SIZE.fullmatch(str(wish.hbm)):
-        wrong = f"hbm={wish.hbm!r}: bytes, or such as '1GiB'"
     elif not isinstance(wish.timeout, (int, float)) or not wish.timeout > 0:
         wrong = f"timeout={wish.timeout!r}: seconds above 0"
     elif not isinstance(wish.env, dict) or not all(map(_is_text, chain(*wish.env.items()))):

@@ -80,6 +80,8 @@ def command(options: argparse.Namespace) -> int:
         raise WrongUsage(f"--rounds {options.rounds}: at least 1 is needed")
     if options.model is not None:
         require_file(options.model, "--model")
+        if options.names and _MODEL not in options.names:
+            options.names.append(_MODEL)  # who gives a model wants it measured as well
     elif _MODEL in options.names:
         raise WrongUsage(f"the measurement {_MODEL!r} needs --model NET.om")
     with Device(options.device), ExitStack() as held:
@@ -99,7 +101,7 @@ def command(options: argparse.Namespace) -> int:
 
 
 def _choose(cases: list[Case], names: list[str]) -> list[Case]:
-    known = [case.name for case in cases]
+    known = list(dict.fromkeys([*(case.name for case in cases), _MODEL]))
     for name in names:
         if name not in known:
             text = f"no measurement is called {name!r}{suggestion(name, known)}"

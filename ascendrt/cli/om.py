@@ -18,6 +18,7 @@ from ascendrt.cli.parsing import (
     cannot_write,
     printable,
     require_file,
+    suggestion,
 )
 from ascendrt.cli.progress import waiting
 
@@ -104,6 +105,8 @@ def info_command(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps(facts, indent=1))
         return 0
+    if options.graph is not None:
+        print(f"wrote {options.graph}")
     print(f"{options.om}: {facts['file_bytes']} bytes")
     models = _rows(facts.get("models"))
     if not models:
@@ -129,6 +132,10 @@ def _print_model(facts: dict[str, object]) -> None:
         )
     if facts["source"]:
         print(f"computed as {printable(str(facts['source']))} says")
+    gears = facts["gears"]
+    if isinstance(gears, dict) and gears["values"]:
+        values = ", ".join("x".join(map(str, value)) for value in gears["values"])
+        print(f"gears ({gears['kind']}): {values}")
     for key, title in (("missing", "cannot run here:"), ("inferred", "inferred, not in the file:")):
         lines = facts[key]
         if isinstance(lines, list) and lines:
@@ -184,12 +191,14 @@ def _describe_model(source: Path | bytes) -> dict[str, object]:
         else:
             description.of_file(source)
         inputs, outputs = description.specs("Input"), description.specs("Output")
+        gears = description.gears()
     return {
         "work_bytes": work,
         "weight_bytes": weights,
         "no_sizes": no_sizes,
         "inputs": [asdict(spec) for spec in inputs],
         "outputs": [asdict(spec) for spec in outputs],
+        "gears": {"kind": gears.kind, "values": gears.values},
     }
 
 
@@ -264,9 +273,14 @@ def input_files(words: list[str], model: Model) -> list[Path]:
         raise WrongUsage(
             f"the model has {len(names)} input(s): {wanted}; give --input once for each"
         )
-    unknown = any("=" in word and not Path(word).exists() for word in words)
-    if len(named) != len(names) and (named or unknown):
-        raise WrongUsage(f"name every input or none; the inputs are {wanted}")
+    own = [word for word in words if not any(word.startswith(f"{name}=") for name in names)]
+    for word in own:
+        name, is_named, _ = word.partition("=")
+        if is_named and not Path(word).exists():
+            meant = suggestion(name, names)
+            raise WrongUsage(f"the model has no input {name!r}{meant}; the inputs are {wanted}")
+    if len(named) != len(names) and named:
+        raise WrongUsage(f"name every input once, or none; the inputs are {wanted}")
     return [Path(named[name]) for name in names] if named else [Path(word) for word in words]
 
 

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 
 from ascendrt._backend import package_bin_dir, package_lib_dir
 from ascendrt.cli.parsing import Parser, WrongUsage
+from ascendrt.cli.settings import faults
 
 _VARIABLES = {
     "devices": "ASCENDRT_DEVICES",
@@ -28,7 +29,9 @@ _VARIABLES = {
 def configure(parser: Parser) -> None:
     """Declare the options."""
     parser.usage = "ascendrt run [options] -- CMD [ARG ...]"
-    parser.add_argument("--devices", type=int, metavar="N", help="number of devices (default 1)")
+    parser.add_argument(
+        "--devices", type=int, metavar="N", help="number of devices, 0 to 64 (default 1)"
+    )
     parser.add_argument("--soc", metavar="NAME", help="chip name (default Ascend910B1)")
     parser.add_argument("--hbm-size", metavar="SIZE", help="device memory, such as 4G")
     parser.add_argument(
@@ -58,6 +61,7 @@ def command(options: argparse.Namespace) -> int:
         raise WrongUsage("say what to run: ascendrt run -- ./program arguments")
     if options.json:
         raise WrongUsage("run prints nothing of its own: a --json for the program goes behind `--`")
+    _check(options)
     environ = environment(os.environ, vars(options))
     program = shutil.which(words[0], path=environ.get("PATH"))
     if program is not None:
@@ -68,6 +72,14 @@ def command(options: argparse.Namespace) -> int:
     hint = " (is it executable? for a script say: python3 script.py)"
     print(f"ascendrt run: {words[0]} {kind}{hint}", file=sys.stderr)
     return 126 if os.path.exists(words[0]) else 127
+
+
+def _check(options: argparse.Namespace) -> None:
+    """Refuse what the emulator would refuse later, in the middle of the program."""
+    given = {"--devices": options.devices, "--soc": options.soc, "--hbm-size": options.hbm_size}
+    for (option, value), fault in zip(given.items(), faults(*given.values()), strict=True):
+        if fault:
+            raise WrongUsage(f"{option} {value}: {fault}")
 
 
 def environment(base: Mapping[str, str], options: Mapping[str, object]) -> dict[str, str]:

@@ -14,7 +14,14 @@ from typing import Any
 from xml.sax.saxutils import escape
 
 from ascendrt import _backend, _ctl
-from ascendrt.cli.parsing import CommandError, Parser, WrongUsage, cannot_write, require_file
+from ascendrt.cli.parsing import (
+    CommandError,
+    Parser,
+    WrongUsage,
+    cannot_write,
+    printable,
+    require_file,
+)
 from ascendrt.device import device_count, soc_name
 
 _GIB = 1 << 30
@@ -139,7 +146,7 @@ def _name(row: dict[str, Any]) -> str:
         words = Path(f"/proc/{row['process']}/cmdline").read_bytes().split(b"\0")
     except OSError:
         return ""
-    return " ".join(word.decode(errors="replace") for word in words[:3])[:60]
+    return printable(" ".join(word.decode(errors="replace") for word in words[:3]))[:60]
 
 
 Row = tuple[str, int, list[tuple[str, int]]]  # name, capacity, parts by name

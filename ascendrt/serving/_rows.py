@@ -19,20 +19,24 @@ Row = npt.ArrayLike | Sequence[npt.ArrayLike]
 
 
 class ModelRows:
-    """Runs lists of rows on a model. `gears`: the batches that it takes."""
+    """Runs lists of rows on a model. `gears`: the batches that it takes; none: of any size."""
 
     def __init__(self, model: Model) -> None:
         self._model = model
         sizes = {spec.shape[:1] for spec in (*model.inputs, *model.outputs)}
+        self.gears: tuple[int, ...] = ()
+        self._fixed = 0
         if self._follows_batch(model):
             self.gears = model.gears.batches
-            self._fixed = 0
+        elif sizes == {(-1,)} and self._has_fixed_rows(model):
+            pass  # any batch
         elif len(sizes) == 1 and (batch := next(iter(sizes), ())) and batch[0] > 0:
             self.gears = batch
             self._fixed = batch[0]
         else:
             raise ValueError(
-                "a batcher needs a model whose inputs and outputs begin with one batch dimension; "
+                "a batcher needs a model whose inputs and outputs begin with one batch dimension, "
+                "and only that one may be open (-1); "
                 f"this one has inputs {[spec.shape for spec in model.inputs]} and outputs "
                 f"{[spec.shape for spec in model.outputs]}"
             )
@@ -45,12 +49,20 @@ class ModelRows:
         least = model.gears.batches[0]
         return all(shape[:1] == (least,) for shape in model.result_shapes(Gear((least,), least)))
 
+    @staticmethod
+    def _has_fixed_rows(model: Model) -> bool:
+        """True for a model without gears whose inputs are open in their batch alone."""
+        return model.is_open and not any(spec.row().is_dynamic for spec in model.inputs)
+
     def run(self, rows: list[Row]) -> list[list[Array]]:
         """Return the outputs of each row."""
         count = len(self._model.inputs)
         parts = [self._parts(row, count) for row in rows]
         batch = [self._stack([part[index] for part in parts]) for index in range(count)]
         outputs = self._model(*batch)
+        if any(output.shape[:1] != (self._fixed or len(rows),) for output in outputs):
+            shapes = [output.shape for output in outputs]
+            raise ValueError(f"{len(rows)} rows gave results of shapes {shapes}: not one row each")
         return [[output[index] for output in outputs] for index in range(len(rows))]
 
     def check(self, row: Row) -> None:

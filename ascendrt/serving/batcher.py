@@ -73,10 +73,12 @@ class _Entry(Future[Answer], Generic[Request, Answer]):
         self.request = request
         self.arrived_ns = now_ns
 
-    def exception(self, timeout_ms: float | None = None) -> BaseException | None:
+    def exception(
+        self, timeout_ms: float | None = None, *, timeout: float | None = None
+    ) -> BaseException | None:
         if not self.done():
             self.batcher.refuse_own_wait()
-        return super().exception(timeout_ms)
+        return super().exception(timeout_ms, timeout=timeout)
 
     def cancel(self) -> bool:
         waited = not self.done()
@@ -140,12 +142,21 @@ class DynamicBatcher(Closing, Generic[Request, Answer]):
 
         A request is one array, or a sequence of as many as the model has inputs; the answer is one
         array per output. A model compiled for several batches runs each in the smallest gear that
-        holds it; one of a fixed batch runs partial batches filled up with zeros.
+        holds it; one of a fixed batch runs partial batches filled up with zeros; one of an open
+        batch (-1) runs batches of any size up to `max_batch`, which must be given then.
+
+        Raises: ValueError for a model whose tensors do not begin with one batch dimension.
         """
         from ascendrt.serving._rows import ModelRows
 
         rows = ModelRows(model)
-        options.setdefault("max_batch", rows.gears[-1])
+        if rows.gears:
+            options.setdefault("max_batch", rows.gears[-1])
+        elif "max_batch" not in options:
+            raise ValueError(
+                "the batch of this model is open (-1): say max_batch=..., or convert the model "
+                "with --dynamic_batch_size=1,2,4,8"
+            )
         return DynamicBatcher(rows.run, gears=rows.gears, check=rows.check, **options)
 
     # ---- clients

@@ -6,7 +6,8 @@ job to a device before one has room: what waits goes to whoever is free first.
 Note [Least loaded]: a device has room while fewer than `depth` jobs are under way on it and its
 free memory, less what those jobs have asked for, holds what the next one asks for. Among those with
 room the one with the fewest jobs is taken, then the one with clearly more free memory, then the one
-that has worked least. An idle device takes any job: nothing would make more room.
+that has worked least. An idle device takes any job that its whole memory could hold: nothing would
+make more room. What no device could ever hold is refused when it comes.
 """
 
 from __future__ import annotations
@@ -107,7 +108,7 @@ class _State:
 
     def has_room(self, job: _Job[Any], depth: int) -> bool:
         if self.running == 0:
-            return True
+            return job.memory_bytes <= self.memory.total_bytes
         free = self.memory.free_bytes - self.reserved_bytes
         return self.running < depth and job.memory_bytes <= free
 
@@ -154,7 +155,7 @@ class DevicePool(Closing):
         """Queue a job; `memory_bytes` is what it will allocate on the device.
 
         The future can be waited for, awaited, or cancelled until the job begins. Raises: ValueError
-        when the pool is closed.
+        when the pool is closed, and for a need beyond the whole memory of every device.
         """
         if not callable(job):
             raise TypeError(f"a job is a function of a Worker, not {job!r}")
@@ -162,6 +163,12 @@ class DevicePool(Closing):
         with self._changed:
             if self._closed:
                 raise ValueError("this DevicePool is closed")
+            most = max(state.memory.total_bytes for state in self._states)
+            if entry.memory_bytes > most:
+                raise ValueError(
+                    f"memory_bytes is {entry.memory_bytes}; the largest device of the pool has "
+                    f"{most} bytes in all"
+                )
             self._queue.append(entry)
             self._dispatch()
         return entry.future

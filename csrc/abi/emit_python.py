@@ -46,6 +46,12 @@ def emit_constants(model: Model) -> str:
     return f"{head}\n\nfrom typing import Final\n\n{body}\n"
 
 
+def emit_chips(model: Model) -> str:
+    names = "\n".join(f'    "{soc.name}",' for soc in model.socs)
+    head = f'"""The chips that can be emulated. {NOTICE}."""'
+    return f"{head}\n\nfrom typing import Final\n\nCHIPS: Final = (\n{names}\n)\n"
+
+
 def _quoted(*texts: str) -> str:
     return ", ".join(json.dumps(t) for t in texts)
 

@@ -54,6 +54,7 @@ def outputs(model: abi.Model) -> dict[str, str]:
         "ascendrt/_gen/enums.py": py.emit_enums(model),
         "ascendrt/_gen/members.py": py.emit_members(model),
         "ascendrt/_gen/constants.py": py.emit_constants(model),
+        "ascendrt/_gen/chips.py": py.emit_chips(model),
         "ascendrt/_gen/codes.py": py.emit_codes(model),
         "ascendrt/_gen/functions.pyi": py.emit_stubs(model),
         "ascendrt/_gen/coverage.json": py.emit_coverage(model),

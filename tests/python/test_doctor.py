@@ -189,9 +189,10 @@ def test_bench_measures_what_is_asked(digits_om: Path) -> None:
     assert told["soc"] == "Ascend910B1"
 
 
-def test_bench_for_people_and_its_list() -> None:
-    done = ascendrt("bench", "record", "--rounds", "1")
+def test_bench_for_people_and_its_list(digits_om: Path) -> None:
+    done = ascendrt("bench", "record", "--rounds", "1", "--model", digits_om)
     assert "an empty call of Python" in done.stdout
+    assert "four runs of digits.om" in done.stdout, "--model: this model as well"
     names = [line.split()[0] for line in ascendrt("bench", "--list").stdout.splitlines()]
     assert {"memory-4k", "h2d-64m", "handoff", "stream"} <= set(names)
 

@@ -274,6 +274,11 @@ def test_smi_names_processes(machine: str, holder: subprocess.Popen[str], tmp_pa
     assert wrong.returncode == 2 and ".svg" in wrong.stderr
 
 
+def test_smi_keeps_a_process_on_its_line() -> None:
+    with subprocess.Popen(["/bin/sh", "-c", "read x\n#\x1b[2J"], stdin=subprocess.PIPE) as process:
+        assert smi._name({"process": process.pid}) == r"/bin/sh -c read x\n#\x1b[2J"
+
+
 def test_smi_draws_a_snapshot(tmp_path: Path) -> None:
     file = tmp_path / "snapshot.json"
     file.write_text(json.dumps(json.loads(python(STATS))["snapshot"]))

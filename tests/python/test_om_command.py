@@ -10,10 +10,12 @@ from xml.etree import ElementTree
 
 import numpy as np
 import numpy.typing as npt
+import onnx
 import onnxruntime
 import pytest
 from command import DIGITS, ascendrt
 from models import bundle as vendor_bundle
+from onnx import TensorProto, helper
 
 
 @pytest.fixture(scope="module")
@@ -79,10 +81,24 @@ def test_info_tells_every_operator_and_the_plan(om: Path) -> None:
     assert f"memory plan: {plan['planned_bytes']} bytes" in ascendrt("om", "info", om).stdout
 
 
+def test_info_lists_the_gears(tmp_path: Path) -> None:
+    ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, ["n", 4]) for n in "xy"]
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", ends[:1], ends[1:])
+    onnx.save(helper.make_model(graph), tmp_path / "gears.onnx")
+    options = ("--input_shape=x:-1,4", "--dynamic_batch_size=1,2,8")
+    words = (tmp_path / "gears.onnx", "-o", tmp_path / "gears.om")
+    done = ascendrt("om", "convert", *words, *options)
+    assert done.returncode == 0, done.stderr
+    assert "gears (batch): 1, 2, 8" in ascendrt("om", "info", tmp_path / "gears.om").stdout
+    facts = json.loads(ascendrt("om", "info", tmp_path / "gears.om", "--json").stdout)
+    assert facts["gears"] == {"kind": "batch", "values": [[1], [2], [8]]}
+
+
 def test_info_draws_the_graph(om: Path, tmp_path: Path) -> None:
     picture = tmp_path / "net.svg"
     done = ascendrt("om", "info", om, "--graph", picture)
     assert done.returncode == 0, done.stderr
+    assert f"wrote {picture}" in done.stdout.splitlines()
     tree = ElementTree.parse(picture)
     space = {"s": "http://www.w3.org/2000/svg"}
     ops = json.loads(ascendrt("om", "info", om, "--json").stdout)["graphs"][0]["ops"]

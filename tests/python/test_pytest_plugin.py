@@ -239,8 +239,9 @@ def test_reports_come_as_pytest_makes_them(pytester: pytest.Pytester) -> None:
     [
         ("device=2", "takes no device; known are clock, devices, env, hbm"),
         ("2", "takes keywords only"),
-        ("devices=-1", "devices=-1: a number of devices, 0 allowed"),
-        ("hbm='lots'", "hbm='lots': bytes, or such as '1GiB'"),
+        ("devices=-1", "devices=-1: a number from 0 to 64"),
+        ("hbm='lots'", "hbm='lots': a size from 2M to 1T"),
+        ("soc='Ascend910b1'", "soc='Ascend910b1': no chip is called so; did you mean Ascend910B1"),
         ("leaks='maybe'", "leaks='maybe': one of fail, warn, ignore"),
         ("timeout=0", "timeout=0: seconds above 0"),
         ("timeout='x'", "timeout='x': seconds above 0"),
@@ -265,7 +266,7 @@ def test_wrong_settings_and_early_use_are_told(pytester: pytest.Pytester) -> Non
     result = inner(pytester, """
         import pytest
 
-        @pytest.mark.ascend(soc="Ascend1")
+        @pytest.mark.ascend(env={"ASCENDRT_SOC": "Ascend1"})
         def test_it():
             pass
     """)  # fmt: skip

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from command import ascendrt
 
-from ascendrt.cli.settings import KNOWN
+from ascendrt.cli.settings import KNOWN, faults
 
 # Any text is one: a name, a file to write, a switch that is on when it is set.
 FREE = {"ASCENDRT_MACHINE", "ASCENDRT_TRACE", "ASCENDRT_TRACEBACK"}
@@ -26,3 +26,22 @@ def test_a_wrong_value_is_refused(name: str, value: str, digits_om: Path, tmp_pa
     assert done.returncode == 1, (done.stdout, done.stderr)
     assert name in done.stderr and value in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("devices", "soc", "hbm"),
+    [
+        (64, "Ascend910B1", "4g"), (0, "Ascend310P3", "512MiB"), (1, "Ascend910B4", "1073741824"),
+        (65, None, None), (None, "ascend910B1", None), (None, None, "0"), (None, None, "4 G"),
+        (None, None, "4Q"), (None, None, "99999999999G"), (None, None, "4GB"),
+        (None, None, "2097151B"), (None, None, "2M"), (None, None, "1025G"),
+    ],
+)  # fmt: skip
+def test_a_machine_is_judged_as_the_core_judges_it(
+    devices: int | None, soc: str | None, hbm: str | None
+) -> None:
+    names = ("ASCENDRT_DEVICES", "ASCENDRT_SOC", "ASCENDRT_HBM_SIZE")
+    given = dict(zip(names, (devices, soc, hbm), strict=True))
+    told = ascendrt("info", **{name: str(value) for name, value in given.items() if value})
+    refused = [name for name in names if f"{name}='" in told.stdout]
+    assert refused == [name for name, f in zip(names, faults(devices, soc, hbm), strict=True) if f]

@@ -16,12 +16,13 @@ from servingkit import WIDTH, affine  # noqa: E402
 
 @pytest.fixture(scope="session")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of models x * 3 + 1: batch8.om, one.om, gears.om; one_v2.om is x * 5 + 1."""
+    """A folder of x * 3 + 1: batch8.om, one.om, gears.om, open.om; one_v2.om is x * 5 + 1."""
     folder = tmp_path_factory.mktemp("models")
     affine(folder, "batch8", 8, 3)
     affine(folder, "one", 1, 3)
     gears = (f"--input-shape=x:-1,{WIDTH}", "--dynamic-batch-size=1,2,4,8")
     affine(folder, "gears", "n", 3, gears)
+    affine(folder, "open", "n", 3)
     affine(folder, "one_v2", 1, 5)
     return folder
 

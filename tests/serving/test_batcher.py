@@ -241,6 +241,22 @@ def test_a_model_of_several_batches_runs_in_the_gear_that_fits(models: Path) -> 
             )
 
 
+def test_a_model_of_an_open_batch_runs_what_waits(models: Path) -> None:
+    rows = np.random.default_rng(7).random((7, WIDTH), np.float32)
+    with ascendrt.Device(0), ascendrt.Model(models / "open.om") as model:
+        with pytest.raises(ValueError, match=r"is open \(-1\): say max_batch=.*dynamic_batch_size"):
+            DynamicBatcher.of_model(model)
+        with DynamicBatcher.of_model(model, max_batch=5, max_delay_ms=10_000) as batcher:
+            futures = [batcher.submit(row) for row in rows]
+            batcher.close()
+            for row, future in zip(rows, futures, strict=True):
+                np.testing.assert_array_equal(future.result()[0], row * 3 + 1)
+            told = batcher.metrics()
+            assert (told.sizes, told.padded) == ({5: 1, 2: 1}, 0)
+            with pytest.raises(ValueError, match=r"\(16,\)"):
+                batcher.submit(rows[:2])
+
+
 def test_a_fixed_batch_of_one_is_a_batch(models: Path) -> None:
     row = np.ones(WIDTH, np.float32)
     with (

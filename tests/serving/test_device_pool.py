@@ -118,8 +118,13 @@ def test_a_job_waits_for_the_memory_it_needs() -> None:
         held.go.set()
         first.result(10_000)
         assert second.result(10_000) == 2
-        # More than there is: an idle device takes it, the allocation itself will tell.
-        assert pool.submit(lambda worker: 3, memory_bytes=1 << 60).result(10_000) == 3
+        # More than is free: an idle device takes it, the allocation itself will tell.
+        total = pool.metrics()[0].total_bytes
+        assert pool.submit(lambda worker: 3, memory_bytes=total).result(10_000) == 3
+        with pytest.raises(ValueError, match=f"memory_bytes is {1 << 50}; .* has {total} bytes"):
+            pool.submit(lambda worker: 4, memory_bytes=1 << 50)
+        with pytest.raises(ValueError, match="memory_bytes"):
+            pool.run(lambda worker: 4, memory_bytes=total + 1)
 
 
 def test_a_queued_job_can_be_withdrawn() -> None:

@@ -90,6 +90,18 @@ def test_times_that_are_none() -> None:
         late.result("1")  # type: ignore[arg-type]
     with pytest.raises(TimeoutError):
         late.result(-1)
+    with pytest.raises(TimeoutError, match="no result within 10 ms"):
+        late.result(timeout=0.01)
+    with pytest.raises(TypeError, match="timeout is '1'; it must be a number of seconds"):
+        late.exception(timeout="1")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="not both"):
+        late.result(5, timeout=5)
+    with batcher(max_delay_ms=INF, max_batch=2) as batches:
+        waiting = batches.submit(1)
+        with pytest.raises(TimeoutError, match="no result within 20 ms"):
+            waiting.exception(timeout=0.02)
+        batches.submit(2)
+        assert waiting.result(timeout=30) == 1
     late.result()
 
 
