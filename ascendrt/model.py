@@ -332,9 +332,8 @@ class Model(Owned):
         if arrays and named:
             raise TypeError("give the inputs either in order or by name, not both")
         if len(arrays or named) != len(names):
-            raise TypeError(
-                f"the model takes {len(names)} inputs {names}, got {len(arrays or named)}"
-            )
+            inputs = "1 input" if len(names) == 1 else f"{len(names)} inputs"
+            raise TypeError(f"the model takes {inputs} {names}, got {len(arrays or named)}")
         if unknown := sorted(set(named) - set(names)):
             raise TypeError(f"the model has no input {unknown}; its inputs are {names}")
         values = arrays or (named[name] for name in names)

@@ -15,7 +15,13 @@ static const char kMarker[] = "ascendrt_emu_marker";
 enum { kMaxLibraries = 32, kMaxLogText = 2048 };
 
 static _Thread_local const char* g_missing;
-static void note_missing(const char* name) { g_missing = name; }
+/* The emulator's own note of an absent function (art_ctl_absent), null on a real runtime: it gives
+ * aclGetRecentErrMsg and the log the function's name. */
+static void (*g_note_absent)(const char* name);
+static void note_missing(const char* name) {
+  g_missing = name;
+  if (g_note_absent != NULL) g_note_absent(name);
+}
 
 #include "gen/table.inc"
 
@@ -83,6 +89,7 @@ int art_bind_has_symbol(void* library, const char* name) {
 
 int art_bind_table(void* const* libraries, int count) {
   struct art_table table = g_misses;
+  void* note_absent;
   int found = 0;
   if (count > kMaxLibraries) count = kMaxLibraries;
   for (int i = 0; i < ART_SLOTS; ++i) {
@@ -91,6 +98,8 @@ int art_bind_table(void* const* libraries, int count) {
     slot_set(&table, i, function);
     ++found;
   }
+  note_absent = find_in(libraries, count, "art_ctl_absent");
+  memcpy(&g_note_absent, &note_absent, sizeof(note_absent));
   g_table = table;
   g_library_count = count;
   for (int i = 0; i < count; ++i) g_libraries[i] = libraries[i];
@@ -100,6 +109,7 @@ int art_bind_table(void* const* libraries, int count) {
 
 void art_bind_reset(void) {
   g_table = g_misses;
+  g_note_absent = NULL;
   g_library_count = 0;
   g_bound = 0;
 }

@@ -2,8 +2,8 @@
  *
  * libascendrt_bind.so holds it. Every ABI function `aclX` has a slot and a trampoline `art_aclX`
  * that jumps through it. A slot that no library filled holds `miss_aclX`: it notes its name for
- * this thread and answers by type (status 207000, null, 0); a call never crashes for a missing
- * symbol and pays no branch for that.
+ * this thread (the emulator keeps the note as the text of a failure) and answers by type (status
+ * 207000, null, 0); a call never crashes for a missing symbol and pays no branch for that.
  *
  * In Python (module ascendrt._cffi: ffi, lib):
  *   lib.aclrtMalloc(...)    every ABI function under its vendor name, through the table

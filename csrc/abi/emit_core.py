@@ -259,9 +259,9 @@ def _static_value(enum: str, scoped: bool, member: str) -> str:
 _STUB_ANSWERS = {
     "status": "return abi::stub_status(ApiId::{name});",
     "profiling off": "abi::stub_called(ApiId::{name});\n  return 0;",
-    "pointer": "abi::stub_called(ApiId::{name});\n  return nullptr;",
-    "value": "abi::stub_called(ApiId::{name});\n  return {{}};",
-    "void": "abi::stub_called(ApiId::{name});",
+    "pointer": "abi::stub_status(ApiId::{name});\n  return nullptr;",
+    "value": "abi::stub_status(ApiId::{name});\n  return {{}};",
+    "void": "abi::stub_status(ApiId::{name});",
 }
 _CXX_ANSWERS = {
     "status": ("uint32_t", "()", "return abi::stub_cxx_status({name}, said);"),

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "abi/stub.hpp"
 #include "core/run_log.hpp"
 #include "core/runtime.hpp"
 #include "core/thread_state.hpp"
@@ -32,14 +33,18 @@ std::string with_advice(const base::Error& error) {
 }  // namespace
 
 base::Code note_failure(ApiId api, const base::Error& error) noexcept {
+  // Asking for the texts is no failure of the program: its own refusal goes into no log.
+  return note_failure_of(api_name(api), error, api != ApiId::aclGetRecentErrMsg);
+}
+
+base::Code note_failure_of(const char* name, const base::Error& error, bool logged) noexcept {
   core::ThreadState& thread = core::thread_state();
   if (error.layer == base::Layer::kRuntime) thread.last_error = error.code;
   try {
     const std::string what = with_advice(error);
-    std::string text = code_text(error.code) + api_name(api) + ": " + what;
-    if (core::log_to_stdout() && core::log_enabled(ACL_ERROR)) {
-      core::print_log(ACL_ERROR, "ASCENDCL", "ascendrt", api_name(api),
-                      code_text(error.code) + what);
+    std::string text = code_text(error.code) + name + ": " + what;
+    if (logged && core::log_to_stdout() && core::log_enabled(ACL_ERROR)) {
+      core::print_log(ACL_ERROR, "ASCENDCL", "ascendrt", name, code_text(error.code) + what);
     }
     const size_t kept = std::max(kMaxMessageBytes, std::min(text.size(), kMaxNewestBytes));
     if (!thread.message.empty()) text += "\n" + thread.message;

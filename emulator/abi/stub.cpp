@@ -7,6 +7,7 @@
 #include <string>
 
 #include "abi/boundary.hpp"
+#include "abi/ctl.hpp"
 
 namespace ascendrt::abi {
 namespace {
@@ -20,6 +21,16 @@ void say(const char* name) noexcept {
   std::fprintf(stderr, "[ascendrt] %s is not emulated: it answers \"not supported\"\n", name);
 }
 
+base::Code note_absence(const char* name) noexcept {
+  try {
+    return note_failure_of(
+        name, {kNotSupported, base::Layer::kRuntime,
+               std::string(name) + " is not emulated; use a call that `ascendrt coverage` lists"});
+  } catch (const std::bad_alloc&) {
+    return kNotSupported;
+  }
+}
+
 }  // namespace
 
 void stub_called(ApiId api) noexcept {
@@ -30,13 +41,7 @@ void stub_called(ApiId api) noexcept {
 
 base::Code stub_status(ApiId api) noexcept {
   stub_called(api);
-  try {
-    return note_failure(api, {kNotSupported, base::Layer::kRuntime,
-                              std::string(api_name(api)) +
-                                  " is not emulated; use a call that `ascendrt coverage` lists"});
-  } catch (const std::bad_alloc&) {
-    return kNotSupported;
-  }
+  return note_absence(api_name(api));
 }
 
 void stub_cxx_called(const char* signature, std::atomic<bool>& said) noexcept {
@@ -46,7 +51,7 @@ void stub_cxx_called(const char* signature, std::atomic<bool>& said) noexcept {
 
 uint32_t stub_cxx_status(const char* signature, std::atomic<bool>& said) noexcept {
   stub_cxx_called(signature, said);
-  return static_cast<uint32_t>(kNotSupported);
+  return static_cast<uint32_t>(note_absence(signature));
 }
 
 uint64_t stub_calls(ApiId api) noexcept {
@@ -54,3 +59,7 @@ uint64_t stub_calls(ApiId api) noexcept {
 }
 
 }  // namespace ascendrt::abi
+
+// A client without link-time needs (the Python binding) called a function that no library has: it
+// leaves the same text as a stub.
+ART_CTL void art_ctl_absent(const char* name) { ascendrt::abi::note_absence(name); }

@@ -42,7 +42,7 @@ aclError art_emu_aclGetCompileopt(aclCompileOpt opt, char *value, size_t length)
   return abi::stub_status(ApiId::aclGetCompileopt);
 }
 size_t art_emu_aclGetCompileoptSize(aclCompileOpt opt) {
-  abi::stub_called(ApiId::aclGetCompileoptSize);
+  abi::stub_status(ApiId::aclGetCompileoptSize);
   return {};
 }
 aclError art_emu_aclmdlFinalizeDump(void) {
@@ -70,11 +70,11 @@ aclError art_emu_aclrtGetFunctionAddr(aclrtFuncHandle funcHandle, void **aicAddr
   return abi::stub_status(ApiId::aclrtGetFunctionAddr);
 }
 acltdtChannelHandle *art_emu_acltdtCreateChannelWithCapacity(uint32_t deviceId, const char *name, size_t capacity) {
-  abi::stub_called(ApiId::acltdtCreateChannelWithCapacity);
+  abi::stub_status(ApiId::acltdtCreateChannelWithCapacity);
   return nullptr;
 }
 acltdtDataset *art_emu_acltdtCreateDataset(void) {
-  abi::stub_called(ApiId::acltdtCreateDataset);
+  abi::stub_status(ApiId::acltdtCreateDataset);
   return nullptr;
 }
 aclError art_emu_acltdtDestroyChannel(acltdtChannelHandle *handle) {
@@ -84,27 +84,27 @@ aclError art_emu_acltdtDestroyDataset(acltdtDataset *dataset) {
   return abi::stub_status(ApiId::acltdtDestroyDataset);
 }
 void *art_emu_acltdtGetDataAddrFromItem(const acltdtDataItem *dataItem) {
-  abi::stub_called(ApiId::acltdtGetDataAddrFromItem);
+  abi::stub_status(ApiId::acltdtGetDataAddrFromItem);
   return nullptr;
 }
 acltdtDataItem *art_emu_acltdtGetDataItem(const acltdtDataset *dataset, size_t index) {
-  abi::stub_called(ApiId::acltdtGetDataItem);
+  abi::stub_status(ApiId::acltdtGetDataItem);
   return nullptr;
 }
 size_t art_emu_acltdtGetDataSizeFromItem(const acltdtDataItem *dataItem) {
-  abi::stub_called(ApiId::acltdtGetDataSizeFromItem);
+  abi::stub_status(ApiId::acltdtGetDataSizeFromItem);
   return {};
 }
 aclDataType art_emu_acltdtGetDataTypeFromItem(const acltdtDataItem *dataItem) {
-  abi::stub_called(ApiId::acltdtGetDataTypeFromItem);
+  abi::stub_status(ApiId::acltdtGetDataTypeFromItem);
   return {};
 }
 size_t art_emu_acltdtGetDatasetSize(const acltdtDataset *dataset) {
-  abi::stub_called(ApiId::acltdtGetDatasetSize);
+  abi::stub_status(ApiId::acltdtGetDatasetSize);
   return {};
 }
 size_t art_emu_acltdtGetDimNumFromItem(const acltdtDataItem *dataItem) {
-  abi::stub_called(ApiId::acltdtGetDimNumFromItem);
+  abi::stub_status(ApiId::acltdtGetDimNumFromItem);
   return {};
 }
 aclError art_emu_acltdtGetDimsFromItem(const acltdtDataItem *dataItem, int64_t *dims, size_t dimNum) {

@@ -18,6 +18,16 @@ constexpr uint64_t kAliasAlignment = 2ULL << 20;
 constexpr uint16_t kFreshPattern = 0x7FCD;
 constexpr uint16_t kFreedPattern = 0x7FDD;
 
+// What becomes of the blocks that a context left behind, and how to find who made them.
+std::string leak_advice(size_t blocks, bool reclaim, bool traced) {
+  const bool one = blocks == 1;
+  if (reclaim)
+    return std::string(one ? "; it is" : "; they are") + " freed (ASCENDRT_CONTEXT_RECLAIM=1)";
+  return std::string(one ? "; it stays valid until aclrtFree, and counts as a leak"
+                         : "; they stay valid until aclrtFree, and count as leaks") +
+         " if that never comes" + (traced ? "" : " (ASCENDRT_MEMORY_TRACE=1 names the callers)");
+}
+
 }  // namespace
 
 Arena::Arena(const Setup& setup, Ledger& ledger, Budget& budget)
@@ -272,11 +282,9 @@ void Arena::settle_leaks(Pool& pool, bool reclaim) {
   if (blocks.empty()) return;
   base::log_line("context " + std::to_string(pool.context()) + " of device " +
                  std::to_string(setup_.device) + " ends with " + std::to_string(blocks.size()) +
-                 " live allocations, " + size_text(sum) + ": " + named +
-                 (blocks.size() > kNamed ? ", ..." : "") +
-                 (reclaim ? "; they are freed (ASCENDRT_CONTEXT_RECLAIM=1)"
-                          : "; they stay valid until aclrtFree, and count as leaks if it never "
-                            "comes (ASCENDRT_MEMORY_TRACE=1 names the callers)"));
+                 (blocks.size() == 1 ? " live allocation, " : " live allocations, ") +
+                 size_text(sum) + ": " + named + (blocks.size() > kNamed ? ", ..." : "") +
+                 leak_advice(blocks.size(), reclaim, setup_.memory.trace));
   if (!reclaim) return;
   for (const Block& block : blocks) pool.reclaim(block.offset);
 }
@@ -369,14 +377,24 @@ void Arena::refuse_pool(uint64_t bytes) {
 }
 
 void Arena::refuse_view(const std::byte* address, uint64_t bytes, const Found& found) const {
-  std::string text = "device " + std::to_string(setup_.device) + ": the " + size_text(bytes) +
-                     " from " + describe(setup_.client, address, found);
-  if (found.state == BlockState::kLive) {
-    const auto offset = static_cast<uint64_t>(address - setup_.client);
-    const uint64_t left = found.block.offset + found.block.bytes - offset;
-    text += " and reach " + size_text(bytes - left) + " past its end";
+  const std::string device = "device " + std::to_string(setup_.device) + ": ";
+  if (found.state == BlockState::kNever) {
+    base::fail(ACL_ERROR_RT_PARAM_INVALID, device + "nothing is allocated at address " +
+                                               address_text(address) + ", where " +
+                                               size_text(bytes) + " are wanted");
   }
-  base::fail(ACL_ERROR_RT_PARAM_INVALID, text);
+  const std::string range =
+      device + "the " + size_text(bytes) + " from " + describe(setup_.client, address, found);
+  if (found.state == BlockState::kFreed) {
+    base::fail(ACL_ERROR_RT_PARAM_INVALID,
+               range +
+                   ", are no longer allocated; free memory only after the streams that use it "
+                   "were synchronized");
+  }
+  const auto offset = static_cast<uint64_t>(address - setup_.client);
+  const uint64_t left = found.block.offset + found.block.bytes - offset;
+  base::fail(ACL_ERROR_RT_PARAM_INVALID,
+             range + ", reach " + size_text(bytes - left) + " past its end");
 }
 
 std::string describe(const std::byte* client, const std::byte* address, const Found& found) {

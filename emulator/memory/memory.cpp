@@ -139,7 +139,8 @@ Allocation find_device(const void* address) {
   Arena& arena = arena_of(address);
   const Found found = arena.find(at);
   if (found.state != BlockState::kLive) {
-    base::fail(ACL_ERROR_RT_PARAM_INVALID, describe(arena.setup().client, at, found));
+    base::fail(ACL_ERROR_RT_PARAM_INVALID,
+               "no live allocation holds " + describe(arena.setup().client, at, found));
   }
   const bool huge = arena.pages_at(found.block.offset) == Pages::kHuge;
   return {arena.setup().client + found.block.offset, found.block.bytes,
@@ -162,7 +163,8 @@ Allocation find_block(const void* address) {
   const Found found = pinned->find(address);
   if (found.state != BlockState::kLive) {
     base::fail(ACL_ERROR_RT_PARAM_INVALID,
-               describe(pinned->start(), static_cast<const std::byte*>(address), found));
+               "no live allocation holds " +
+                   describe(pinned->start(), static_cast<const std::byte*>(address), found));
   }
   return {const_cast<std::byte*>(pinned->start()) + found.block.offset, found.block.bytes,
           kNormalPage};

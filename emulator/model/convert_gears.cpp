@@ -9,6 +9,7 @@
 #include "model/gears.hpp"
 #include "model/om_container.hpp"
 #include "model/om_writer.hpp"
+#include "model/program.hpp"
 
 namespace ascendrt::model {
 namespace {
@@ -203,8 +204,6 @@ void Merger::add(Model model, size_t gear) {
     output_dims_.push_back(std::to_string(gear) + "," + std::to_string(i) +
                            (output.dims.empty() ? "" : "," + text_of(output.dims)));
   }
-  whole_.task_info.memory_size =
-      std::max(whole_.task_info.memory_size, model.task_info.memory_size);
   for (size_t i = 0; i < model.graphs.size(); ++i) {
     add_graph(std::move(model.graphs[i]), gear, i == 0);
   }
@@ -337,6 +336,13 @@ Model Merger::finish() {
   whole_.graphs.insert(whole_.graphs.begin(), std::move(root_));
   whole_.weights = Blob::own(pool_.take());
   complete(whole_);
+  // What the branches need as they are cut out again to run: a block of this size always does.
+  for (size_t gear = 0; gear < branches_.size(); ++gear) {
+    const Model branch = gear_model(whole_, gear);
+    const auto needed = static_cast<uint64_t>(Program::compile(branch).work_bytes());
+    whole_.task_info.memory_size = std::max(whole_.task_info.memory_size, needed);
+  }
+  complete(whole_);  // repeats the size in the attributes
   return std::move(whole_);
 }
 

@@ -418,9 +418,11 @@ def test_log_with_null_writes_nothing() -> None:
 
 def test_failures_are_logged_where_the_log_goes_to_the_output() -> None:
     def body() -> Any:
-        return [acl.aclrtSetDevice(-1), acl.aclInit(NULL), acl.aclrtSetDevice(99)]
+        codes = [acl.aclrtSetDevice(-1), acl.aclInit(NULL), acl.aclrtSetDevice(99)]
+        return codes, "aclGetRecentErrMsg" in rawabi.recent_text()
 
     written = logged(body)
+    assert "aclGetRecentErrMsg" not in written  # asking is no failure of the program
     assert "aclrtSetDevice: [107001" in written or "aclrtSetDevice: [507033" in written
     assert "aclInit" not in written
     for env in ({}, {"ASCEND_LOG_PRINT_TO_STDOUT": "0", "ASCEND_SLOG_PRINT_TO_STDOUT": "1"}):

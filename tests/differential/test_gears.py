@@ -14,6 +14,7 @@ from onnx import TensorProto, helper
 
 from ascendrt import _ctl, _lib
 from ascendrt._lib import call, lib
+from ascendrt.cli.om import describe
 from ascendrt.dataset import Dataset
 from ascendrt.device import Device
 from ascendrt.model import Model
@@ -101,6 +102,16 @@ def test_all_gears_share_one_copy_of_the_weights(tmp_path: Path) -> None:
     om = tmp_path / "net.om"
     convert(model, om, "input_shape=x:-1,512\ndynamic_batch_size=1,2,4,8,16")
     assert om.stat().st_size < 1.2 * w.nbytes
+
+
+def test_the_work_memory_of_the_file_is_that_of_the_plan(tmp_path: Path) -> None:
+    """A block of the size that the query tells is enough for every gear."""
+    om = tmp_path / "net.om"
+    convert(image_net(), om, "input_shape=x:1,3,-1,-1\ndynamic_image_size=32,48;16,16;64,32")
+    facts = describe(om)
+    plan = facts["plan"]
+    assert isinstance(plan, dict)
+    assert facts["work_bytes"] == plan["planned_bytes"] > 0
 
 
 def test_without_a_gear_the_largest_one_runs(tmp_path: Path) -> None:

@@ -145,3 +145,20 @@ def test_log(child: Child) -> None:
     environment = {"ASCEND_SLOG_PRINT_TO_STDOUT": "1", "ASCEND_GLOBAL_LOG_LEVEL": "0"}
     child(body, **environment)
     assert "a word from Python, 100% sure" in child.printed
+
+
+def test_functions_that_no_library_has_are_named(child: Child) -> None:
+    """As the stubs that a library does have (mdl.set_dump): by the text, and by the log."""
+    body = """
+        acl.rt.set_device(0)
+        answer = []
+        for call in (lambda: acl.prof.init("/tmp"), lambda: acl.mdl.set_dump("/tmp")):
+            answer += [call(), acl.get_recent_err_msg(), acl.get_recent_err_msg()]
+    """
+    for answer in (child(body), child(body, ASCEND_LOG_PRINT_TO_STDOUT="1")):
+        assert answer[0] == answer[3] == 207000
+        assert "aclprofInit is not emulated" in answer[1]
+        assert "aclmdlSetDump is not emulated" in answer[4]
+        assert answer[2] is answer[5] is None
+    assert "aclprofInit: [207000" in child.printed
+    assert "aclmdlSetDump: [207000" in child.printed

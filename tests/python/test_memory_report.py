@@ -167,13 +167,21 @@ print(_lib.lib.aclrtFree(pointer[0]))
 def test_leaks_are_told_and_stay_valid() -> None:
     done = run(sys.executable, "-c", LEAK)
     assert done.stdout == "0\n"
-    assert "ends with 1 live allocations, 3 MiB (3145760 bytes)" in done.stderr
+    assert "ends with 1 live allocation, 3 MiB (3145760 bytes)" in done.stderr
+    assert "; it stays valid until aclrtFree" in done.stderr
+    assert "ASCENDRT_MEMORY_TRACE=1 names the callers" in done.stderr
+
+
+def test_leaks_with_callers_need_no_advice_to_ask_for_them() -> None:
+    done = run(sys.executable, "-c", LEAK, ASCENDRT_MEMORY_TRACE="1")
+    assert "allocated by" in done.stderr and "if that never comes\n" in done.stderr
+    assert "names the callers" not in done.stderr
 
 
 def test_leaks_are_freed_on_request() -> None:
     done = run(sys.executable, "-c", LEAK, ASCENDRT_CONTEXT_RECLAIM="1")
     assert done.stdout == "107000\n"
-    assert "they are freed" in done.stderr
+    assert "; it is freed (ASCENDRT_CONTEXT_RECLAIM=1)" in done.stderr
 
 
 def test_a_context_object_frees_what_was_made_under_it() -> None:
