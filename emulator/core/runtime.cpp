@@ -246,6 +246,12 @@ void Runtime::set_parameter(int32_t option, int64_t value) {
   parameters_[option] = value;
 }
 
+// A program may ask for memory, or of what kind it is, before anything else.
+[[maybe_unused]] const bool g_memory_knows_whom_to_ask = [] {
+  memory::g_first_use = [] { runtime(); };
+  return true;
+}();
+
 Runtime& runtime() {
   // acquire: pairs with the release below, so that a found runtime is complete.
   if (Runtime* found = g_runtime.load(std::memory_order_acquire)) return *found;

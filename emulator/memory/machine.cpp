@@ -255,6 +255,8 @@ void configure(uint32_t devices, uint64_t device_bytes) {
 
 Machine& machine() {
   if (Machine* made = machine_or_null()) return *made;
+  if (g_first_use != nullptr) g_first_use();
+  if (Machine* made = machine_or_null()) return *made;
   base::fail(ACL_ERROR_INTERNAL_ERROR, "memory is used before memory::configure()");
 }
 

@@ -36,6 +36,9 @@ enum class Pages : uint8_t { kNormal, kHuge };
 // ASCENDRT_DEVICE_MEMORY, ASCENDRT_FILL, ASCENDRT_HOST_MEMORY and ASCENDRT_MACHINE; raises 100000
 // when one of them is wrong. Maps nothing.
 void configure(uint32_t devices, uint64_t device_bytes);
+
+// Called when memory is used before that, and has to see to it: set while the library is loaded.
+inline void (*g_first_use)() = nullptr;
 // The "memory" section of aclInit's configuration, as names and values; counts for devices opened
 // later. Raises 100000.
 void configure_knobs(const std::vector<std::pair<std::string, std::string>>& section);
