@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "abi/stub.hpp"
 #include "core/run_log.hpp"
 #include "core/runtime.hpp"
 #include "core/thread_state.hpp"

@@ -26,6 +26,8 @@ inline constexpr size_t kMaxMessageBytes = 8192;
 // Notes a failure of this thread: recent message always, last error unless the layer says
 // otherwise. Returns the code. Never throws (out of memory drops the text).
 base::Code note_failure(ApiId api, const base::Error& error) noexcept;
+// note_failure() for what has no ApiId: an entry that only has a name.
+base::Code note_failure_of(const char* name, const base::Error& error, bool logged = true) noexcept;
 // For the handler of unexpected exceptions: 500000 with the exception's text.
 base::Code note_unexpected(ApiId api, const char* what) noexcept;
 

@@ -10,9 +10,6 @@
 
 namespace ascendrt::abi {
 
-// note_failure() for what has no ApiId: an entry that only has a name.
-base::Code note_failure_of(const char* name, const base::Error& error, bool logged = true) noexcept;
-
 // Counts the call; the first one of each function is noted on stderr by name.
 void stub_called(ApiId api) noexcept;
 // Same, and sets the thread's error: answers 207000. Functions whose type has no room for a code
