@@ -124,11 +124,12 @@ ConvertOptions with_shapes(const ConvertOptions& options, const onnx::File& file
 
 // --- what they tell ---
 
-// Dims that are the same in all shapes tried stay, others become -1.
+// Dims that are the same in all shapes tried stay, others become -1. So does 0: the shapes tried may
+// have been too small to leave anything.
 Dims merged(const Dims& a, const Dims& b) {
   if (a.size() != b.size()) return kNoRank;
   Dims out = a;
-  for (size_t i = 0; i < a.size(); ++i) out[i] = a[i] == b[i] ? a[i] : -1;
+  for (size_t i = 0; i < a.size(); ++i) out[i] = a[i] == b[i] && a[i] != 0 ? a[i] : -1;
   return out;
 }
 

@@ -111,6 +111,24 @@ def test_random_shapes_of_a_transformer(
             compare(transformer(), loaded, random(batch, steps, 16), random(batch, 1, 1, steps))
 
 
+@pytest.mark.parametrize(("start", "end"), [(0, -2), (2, 9), (-9, -2)])
+def test_a_dim_that_small_shapes_leave_empty_is_open(tmp_path: Path, start: int, end: int) -> None:
+    """`b` takes one or two elements, so no more are tried for `x`; these leave nothing of it."""
+    model = network(
+        helper.make_node("Slice", ["x", "start", "end"], ["y"]),
+        helper.make_node("Add", ["b", "two"], ["z"]),
+        inputs={"x": ["n"], "b": ["m"]},
+        start=np.array([start]), end=np.array([end]), two=random(2),
+    )  # fmt: skip
+    model.graph.output.append(helper.make_tensor_value_info("z", TensorProto.FLOAT, None))
+    om = tmp_path / "net.om"
+    convert(model, om)
+    with Device(), Model(om) as loaded:
+        assert [output.shape for output in loaded.outputs] == [(-1,), (2,)]
+        for size in (1, 3, 5):
+            compare(model, loaded, random(size), random(1))
+
+
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(made=graphs())
 def test_the_graph_kept_is_the_network(
