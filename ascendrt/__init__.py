@@ -6,6 +6,7 @@ is used is decided by ASCENDRT_BACKEND (see `ascendrt info`).
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -83,7 +84,8 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 def __getattr__(name: str) -> object:
     home = _HOME_OF.get(name)
     if home is None:
-        raise AttributeError(f"module 'ascendrt' has no attribute {name!r}")
+        me = sys.modules[__name__]  # Python then says which name was probably meant
+        raise AttributeError(f"module 'ascendrt' has no attribute {name!r}", name=name, obj=me)
     value: object = getattr(import_module(f"ascendrt.{home}"), name)
     globals()[name] = value
     return value

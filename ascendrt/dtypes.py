@@ -28,6 +28,16 @@ _NUMPY_TYPES: dict[int, np.dtype[Any]] = {
     int(aclDataType.ACL_COMPLEX128): np.dtype("complex128"),
 }
 
+# What numpy lacks: the integers that hold the bits, and what the package ml_dtypes calls the type.
+_BITS: dict[int, tuple[np.dtype[Any], str]] = {
+    int(aclDataType.ACL_BF16): (np.dtype("uint16"), "bfloat16"),
+    int(aclDataType.ACL_HIFLOAT8): (np.dtype("uint8"), ""),
+    int(aclDataType.ACL_FLOAT8_E5M2): (np.dtype("uint8"), "float8_e5m2"),
+    int(aclDataType.ACL_FLOAT8_E4M3FN): (np.dtype("uint8"), "float8_e4m3fn"),
+    int(aclDataType.ACL_FLOAT8_E8M0): (np.dtype("uint8"), "float8_e8m0fnu"),
+}
+_FOREIGN = {name for _, name in _BITS.values() if name}
+
 
 def name_of(value: int) -> str:
     """Return the constant's name, or the number where this ABI version has no such type."""
@@ -38,10 +48,34 @@ def name_of(value: int) -> str:
 
 
 def to_numpy(value: int) -> np.dtype[Any]:
-    """Return the numpy type of an aclDataType.
+    """Return the numpy type of an aclDataType; of bfloat16 and 8-bit floats that of their bits.
 
-    Raises: TypeError for types numpy lacks (bfloat16, 4-bit and 8-bit floats, strings).
+    Raises: TypeError for types that are no whole bytes, and for strings.
     """
+    if value in _BITS:
+        return _BITS[value][0]
     if value not in _NUMPY_TYPES:
-        raise TypeError(f"numpy has no type for {name_of(value)}; pass the bytes as uint8 instead")
+        raise TypeError(
+            f"numpy has no type for {name_of(value)}; load the model with acl.mdl, whose buffers "
+            "are bytes"
+        )
     return _NUMPY_TYPES[value]
+
+
+def require(dtype: np.dtype[Any], value: int, what: str) -> None:
+    """Raise TypeError for an array of another type than an aclDataType's."""
+    expected = to_numpy(value)
+    own = _BITS[value][1] if value in _BITS else ""
+    if dtype == expected or (own and dtype.name == own):
+        return
+    if value not in _BITS:
+        says, advice = str(expected), f"convert it with .astype('{expected}')"
+    else:
+        says = f"{name_of(value)} as its bits, {expected}"
+        advice = "numpy lacks the type" + (f"; .astype(ml_dtypes.{own}) makes it" if own else "")
+    raise TypeError(f"{what} has dtype {dtype}, the model expects {says}; {advice}")
+
+
+def bits(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """View an array of a type that only ml_dtypes has as the integers that hold its bits."""
+    return array.view(f"u{array.itemsize}") if array.dtype.name in _FOREIGN else array

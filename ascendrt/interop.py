@@ -5,6 +5,7 @@ Must never copy: what cannot be viewed in place is refused, with what to do.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -65,6 +66,17 @@ def refuse_masked(value: object) -> None:
         )
 
 
+def _by_numpy(value: Any, convert: Callable[[Any], np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
+    try:
+        return convert(value)
+    except (TypeError, RuntimeError, BufferError) as error:
+        kind = getattr(value, "dtype", "")
+        raise TypeError(
+            f"numpy makes no array of this {type(value).__name__} of {kind}: {error}; of a type "
+            "that numpy lacks, such as bfloat16, give the bits, as tensor.view(torch.uint16)"
+        ) from error
+
+
 def _as_array(value: HostArray) -> np.ndarray[Any, Any]:
     if isinstance(value, np.ndarray):
         refuse_masked(value)
@@ -74,9 +86,9 @@ def _as_array(value: HostArray) -> np.ndarray[Any, Any]:
     if device is not None and int(device()[0]) not in (_DLPACK_CPU, _DLPACK_PINNED):
         raise TypeError(f"this {kind} lies on a device; copy it to the host first")
     if hasattr(value, "__array_interface__") or (device is not None and hasattr(value, "numpy")):
-        return np.asarray(value)
+        return _by_numpy(value, np.asarray)
     if device is not None:
-        return np.from_dlpack(value)
+        return _by_numpy(value, np.from_dlpack)
     try:
         return np.asarray(memoryview(value))
     except TypeError:

@@ -331,15 +331,19 @@ class Model(Owned):
         names = [spec.name for spec in self.inputs]
         if arrays and named:
             raise TypeError("give the inputs either in order or by name, not both")
+        if len(arrays) == 1 and isinstance(arrays[0], Mapping):
+            raise TypeError("give a call its inputs by name as model(**inputs), not as one dict")
         if len(arrays or named) != len(names):
             inputs = "1 input" if len(names) == 1 else f"{len(names)} inputs"
             raise TypeError(f"the model takes {inputs} {names}, got {len(arrays or named)}")
         if unknown := sorted(set(named) - set(names)):
             raise TypeError(f"the model has no input {unknown}; its inputs are {names}")
-        values = arrays or (named[name] for name in names)
-        ordered = [interop.array(value) for value in values]
-        for index, (spec, array) in enumerate(zip(self.inputs, ordered, strict=True)):
+        ordered = []
+        values = arrays or map(named.__getitem__, names)
+        for index, (spec, value) in enumerate(zip(self.inputs, values, strict=True)):
+            array = interop.array(value)
             spec.check(array, f"input {index} ({spec.name!r})")
+            ordered.append(dtypes.bits(array))
         return ordered
 
 

@@ -5,6 +5,7 @@ Owns: the aclmdlDesc. Must never know how a model is run.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -50,25 +51,37 @@ class TensorSpec:
 
         Raises: TypeError for another dtype, ValueError for another shape; the text says both sides.
         """
-        expected = dtypes.to_numpy(self.acl_dtype)
         if array.dtype == np.object_:
             raise TypeError(
                 f"{what} is no array of numbers (None, a ragged list, or device memory?); give a "
-                f"numpy array of {expected}, of device memory what its read() returns"
+                f"numpy array of {dtypes.to_numpy(self.acl_dtype)}, of device memory what its "
+                "read() returns"
             )
-        if array.dtype != expected:
-            raise TypeError(
-                f"{what} has dtype {array.dtype}, the model expects {expected}; "
-                f"convert it with .astype('{expected}')"
+        dtypes.require(array.dtype, self.acl_dtype, what)
+        if self.shape != _NO_RANK and not _fits(array.shape, self.shape):
+            advice = _advice(array.shape, self.shape)
+            raise ValueError(
+                f"{what} has shape {array.shape}, the model expects {self.shape}{advice}"
             )
-        fits = self.shape == _NO_RANK or (
-            len(self.shape) == array.ndim
-            and all(
-                wanted in (-1, size) for wanted, size in zip(self.shape, array.shape, strict=False)
-            )
-        )
-        if not fits:
-            raise ValueError(f"{what} has shape {array.shape}, the model expects {self.shape}")
+
+
+def _fits(given: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
+    return len(given) == len(wanted) and all(
+        size in (-1, have) for size, have in zip(wanted, given, strict=True)
+    )
+
+
+def _advice(given: tuple[int, ...], wanted: tuple[int, ...]) -> str:
+    """Name the usual reasons why a shape does not fit."""
+    if _fits(given, wanted[1:]):
+        return "; the first dimension is missing, array[None] has it"
+    if _fits(given[1:], wanted):
+        return "; one dimension too many (a batch of one, or an array in a list?)"
+    if _fits(given[1:], wanted[1:]) and given:
+        return "; its batch is fixed: convert it with --dynamic_batch_size for others"
+    if math.prod(given) == math.prod(wanted):
+        return "; it has as many elements: transpose or reshape it"
+    return ""
 
 
 GearKind = Literal["none", "batch", "image", "dims"]

@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from ascendrt.clocks import Clock, Future, clock, thread_id
 from ascendrt.closing import Closing, close_all
@@ -24,6 +24,11 @@ from ascendrt.device import Device, MemoryInfo, device_count
 from ascendrt.errors import AclError
 from ascendrt.numbers import whole
 from ascendrt.stream import Stream
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVarTuple, Unpack
+
+    Args = TypeVarTuple("Args")
 
 T = TypeVar("T")
 _MEMORY_STEPS = 16  # differences below a sixteenth of the memory decide nothing
@@ -151,15 +156,18 @@ class DevicePool(Closing):
             self.close()
             raise
 
-    def submit(self, job: Callable[[Worker], T], *, memory_bytes: int = 0) -> Future[T]:
-        """Queue a job; `memory_bytes` is what it will allocate on the device.
+    def submit(
+        self, job: Callable[[Worker, Unpack[Args]], T], *args: Unpack[Args], memory_bytes: int = 0
+    ) -> Future[T]:
+        """Queue `job(worker, *args)`; `memory_bytes` is what it will allocate on the device.
 
         The future can be waited for, awaited, or cancelled until the job begins. Raises: ValueError
         when the pool is closed, and for a need beyond the whole memory of every device.
         """
         if not callable(job):
             raise TypeError(f"a job is a function of a Worker, not {job!r}")
-        entry = _Job(job, whole(memory_bytes, "memory_bytes", 0), self.clock)
+        needed = whole(memory_bytes, "memory_bytes", 0)
+        entry = _Job(lambda worker: job(worker, *args), needed, self.clock)
         with self._changed:
             if self._closed:
                 raise ValueError("this DevicePool is closed")
@@ -173,14 +181,19 @@ class DevicePool(Closing):
             self._dispatch()
         return entry.future
 
-    def run(self, job: Callable[[Worker], T], *, memory_bytes: int = 0) -> T:
-        """Queue a job and wait for its result. Inside of a job it runs there, as a part of it."""
+    def run(
+        self, job: Callable[[Worker, Unpack[Args]], T], *args: Unpack[Args], memory_bytes: int = 0
+    ) -> T:
+        """Queue `job(worker, *args)` and wait for its result.
+
+        Inside of a job it runs there, as a part of it.
+        """
         worker = self._workers.get(thread_id())
         if worker is not None:
-            result = job(worker)
+            result = job(worker, *args)
             worker.stream.synchronize()
             return result
-        return self.submit(job, memory_bytes=memory_bytes).result()
+        return self.submit(job, *args, memory_bytes=memory_bytes).result()
 
     def metrics(self) -> list[DeviceLoad]:
         """Return what each device is doing and has done."""

@@ -333,7 +333,9 @@ void check_convert_options(const ConvertOptions& options) {
   if (kind == GearKind::kNone) return;
   const size_t open = open_dims(options);
   if (open == 0) {
-    bad_option("gears need input_shape with a dim of -1 where the gear's values go");
+    bad_option(std::string(
+                   "gears need input_shape with a dim of -1 where the gear's values go, such as ") +
+               (kind == GearKind::kImage ? "\"data:1,3,-1,-1\"" : "\"data:-1,3,224,224\""));
   }
   if (kind == GearKind::kImage && options.input_format == kNd) {
     bad_option("dynamic_image_size needs input_format NCHW; use dynamic_dims with ND");

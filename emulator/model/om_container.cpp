@@ -125,6 +125,11 @@ std::string guess_kind(std::span<const uint8_t> file) {
            "here; "
            "export it in the classic OM form";
   }
+  // ModelProto begins with its version, then the producer, the domain, opsets or the graph.
+  constexpr std::string_view kSecondTags = "\x12\x1a\x22\x28\x32\x3a\x42";
+  if (file[0] == 0x08 && file[1] < 0x20 && kSecondTags.find(start[2]) != std::string_view::npos) {
+    return "it looks like an ONNX network; convert it first (ascendrt om convert, or atc)";
+  }
   const auto probe = file.first(std::min<size_t>(file.size(), 64));
   const bool text = std::all_of(probe.begin(), probe.end(),
                                 [](uint8_t c) { return std::isprint(c) || std::isspace(c); });
@@ -132,7 +137,8 @@ std::string guess_kind(std::span<const uint8_t> file) {
     return "it is a text file, perhaps the place-holder of a Git LFS object or of a symbolic link; "
            "fetch the real file";
   }
-  return "it is not an offline model, or it is encrypted as a whole by an application";
+  return "it is not an offline model, or it is encrypted as a whole by an application; "
+         "give the file that the converter wrote";
 }
 
 void check_header(std::span<const uint8_t> file, const HeaderInfo& header,

@@ -441,6 +441,11 @@ void finish_tensor(TensorData& tensor) {
 }
 
 File read(std::span<const uint8_t> bytes, const std::string& folder) {
+  constexpr std::string_view kModelFile = "IMOD";
+  if (bytes.size() >= kModelFile.size() &&
+      std::equal(kModelFile.begin(), kModelFile.end(), bytes.begin())) {
+    refuse("the file is an offline model (.om) already; give the ONNX network it was made from");
+  }
   File file;
   wire::Budget budget(bytes.size());
   try {

@@ -255,6 +255,8 @@ def test_display_model_info(tmp_path: Path) -> None:
         ("--buffer_optimize=l3", ("E10001", "l3", "l2_optimize")),
         ("--external_weight=3", ("E10001", "0 1 2")),
         ("--deterministic=yes", ("E10001", "yes")),
+        ("--dynamic_batch_size=1,2", ("E10001", "input_shape", "data:-1,3,224,224")),
+        ("--dynamic_image_size=8,8;9,9", ("E10001", "input_shape", "data:1,3,-1,-1")),
         ("--singleop=a.json", ("E10001", "--singleop")),
         ("--insert_op_conf=none.cfg", ("none.cfg",)),
         ("--precision_mode_v2=force_fp16x", ("E10001", "force_fp16x")),

@@ -137,6 +137,22 @@ def test_arrays_of_objects_and_masks_are_refused(few: Objects) -> None:
     memory.write(masked.filled(0))
 
 
+def test_a_tensor_of_a_type_that_numpy_lacks_is_told(few: Objects) -> None:
+    class Tensor:
+        dtype = "bfloat16"
+
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return (1, 0)
+
+        def numpy(self) -> None: ...
+
+        def __array__(self, *_: object, **__: object) -> None:
+            raise TypeError("unsupported scalar type")
+
+    with pytest.raises(TypeError, match=r"Tensor of bfloat16.*view\(torch\.uint16\)"):
+        few["memory"].write(Tensor())
+
+
 def test_inputs_of_models_that_are_none(few: Objects, digits_om: Path) -> None:
     with ascendrt.Model(digits_om) as model:
         with pytest.raises(TypeError, match="lose its mask"):

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import gc
+import re
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
+import onnx
 import pytest
-from command import DIGITS
+from command import DIGITS, run
 from command import ascendrt as ascendrt_command
+from onnx import TensorProto, helper
 
 import ascendrt
 
@@ -189,8 +194,49 @@ def test_a_model_refuses_the_wrong_inputs(device: ascendrt.Device, om: Path) -> 
             model(image, **{name: image})
         with pytest.raises(TypeError, match="float64"):
             model(image.astype(np.float64))
-        with pytest.raises(ValueError, match=r"\(1, 1, 8, 8\)"):
-            model(image[0])
+        for wrong, advice in (
+            (image[0], "the first dimension is missing"),
+            ([image], "one dimension too many"),
+            (np.zeros((3, 1, 8, 8), np.float32), "its batch is fixed.*--dynamic_batch_size"),
+            (image.ravel(), "as many elements: transpose or reshape"),
+            (np.zeros((1, 1, 9, 8), np.float32), "expects .*8, 8.$"),
+        ):
+            with pytest.raises(ValueError, match=r"\(1, 1, 8, 8\)") as caught:
+                model(wrong)
+            assert re.search(advice, str(caught.value))
+        with pytest.raises(TypeError, match=r"by name as model\(\*\*inputs\)"):
+            model({name: image})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("kind", "own"),
+    [(TensorProto.BFLOAT16, "bfloat16"), (TensorProto.FLOAT8E5M2, "float8_e5m2")],
+)
+def test_types_that_numpy_lacks_come_as_their_bits(
+    device: ascendrt.Device, tmp_path: Path, kind: int, own: str
+) -> None:
+    ends = [helper.make_tensor_value_info(name, kind, [2, 2]) for name in "xy"]
+    node = helper.make_node("Transpose", ["x"], ["y"])
+    graph = helper.make_graph([node], "net", ends[:1], ends[1:])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)]),
+              tmp_path / "net.onnx")  # fmt: skip
+    om = tmp_path / "net.om"
+    done = ascendrt_command("om", "convert", tmp_path / "net.onnx", "-o", om)
+    assert done.returncode == 0, done.stderr
+    given = np.array([[1, 2], [3, -4]], getattr(ml_dtypes, own))
+    bits = given.view(f"u{given.itemsize}")
+    with ascendrt.Model(om) as model:
+        for x in (given, bits):
+            assert np.array_equal(model(x)[0], bits.T)
+            assert np.array_equal(model.run_async([x]).result()[0], bits.T)
+        for wrong in (given.astype(np.float32), bits.astype(np.int32)):
+            with pytest.raises(TypeError, match=rf"as its bits, uint.*astype\(ml_dtypes\.{own}\)"):
+                model(wrong)
+
+
+def test_a_name_that_is_none_comes_with_the_one_meant() -> None:
+    done = run(sys.executable, "-c", "import ascendrt; ascendrt.Strem")
+    assert "no attribute 'Strem'. Did you mean: 'Stream'?" in done.stderr
 
 
 def test_a_model_that_is_none(device: ascendrt.Device, tmp_path: Path) -> None:
@@ -203,14 +249,12 @@ def test_a_model_that_is_none(device: ascendrt.Device, tmp_path: Path) -> None:
     assert "bad.om" in str(caught.value)
     with pytest.raises(ascendrt.ModelError):
         ascendrt.Model(b"IM")
+    with pytest.raises(ascendrt.ModelError, match="an ONNX network; convert it first"):
+        ascendrt.Model(DIGITS)
 
 
 def test_a_model_without_a_device() -> None:
     code = "import ascendrt; ascendrt.Model(b'x' * 300)"
-    import sys
-
-    from command import run
-
     done = run(sys.executable, "-c", code)
     assert done.returncode == 1
     assert "aclmdlLoadFromMem" in done.stderr

@@ -167,7 +167,8 @@ def test_run_refuses_wrong_files(om: Path, tmp_path: Path) -> None:
     given = ("--input", "x.npy", "--out", tmp_path / "text.npy")
     refused(ascendrt("om", "run", om, *given), "is a file; give a folder")
     refused(ascendrt("om", "run", tmp_path / "no.om", *out), "no.om does not exist")
-    refused(ascendrt("om", "run", DIGITS, "--input", "x.npy", *out), "aclmdlLoadFromFile")
+    refused(ascendrt("om", "run", DIGITS, "--input", "x.npy", *out), "an ONNX network")
+    refused(ascendrt("om", "info", DIGITS), "looks like an ONNX network; convert it first")
 
 
 def test_run_refuses_a_device_that_is_not_there(
@@ -195,6 +196,8 @@ def test_convert_refuses_what_it_cannot_read(tmp_path: Path) -> None:
     refused(ascendrt("om", "convert", tmp_path, "-o", target), "is a folder")
     (tmp_path / "text.onnx").write_text("this is no network")
     refused(ascendrt("om", "convert", tmp_path / "text.onnx", "-o", target), "text.onnx")
+    (tmp_path / "old.om").write_bytes(b"IMOD" + bytes(300))
+    refused(ascendrt("om", "convert", tmp_path / "old.om", "-o", target), "an offline model (.om)")
     refused(ascendrt("om", "convert", DIGITS, "-o", target, "--soc", "Ascend1"), "Ascend1", code=2)
     words = ("om", "convert", DIGITS, "-o", target, "--input-shape")
     refused(ascendrt(*words, "x=1,2"), "NAME:1,3,48,192", code=2)

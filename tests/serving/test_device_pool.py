@@ -28,6 +28,17 @@ def test_jobs_run_with_their_device_current() -> None:
         assert 0 < load.free_bytes <= load.total_bytes
 
 
+def test_jobs_take_arguments() -> None:
+    def job(worker: Worker, left: int, right: int) -> int:
+        return worker.device.index + left - right
+
+    with DevicePool([0]) as pool:
+        futures = [pool.submit(job, n, 1, memory_bytes=64) for n in range(5)]
+        assert [future.result() for future in futures] == [-1, 0, 1, 2, 3]
+        assert pool.run(job, 9, 2) == 7
+        assert pool.run(lambda worker: pool.run(job, 5, 1)) == 4  # inside of a job
+
+
 def test_workers_are_kept_from_job_to_job() -> None:
     def job(worker: Worker) -> tuple[int, int]:
         worker.cache["count"] = worker.cache.get("count", 0) + 1

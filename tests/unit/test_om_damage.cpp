@@ -282,6 +282,11 @@ TEST(om_error_texts_say_what_the_file_is) {
   const std::string pointer =
       "version https://git-lfs.github.com/spec/v1\n" + std::string(250, 'a');
   CHECK(has(text(Bytes(pointer.begin(), pointer.end())), "Git LFS"));
+  Bytes network(300, 0);
+  network[0] = 0x08, network[1] = 8, network[2] = 0x3a;  // ir_version 8, then the graph
+  CHECK(has(text(network), "an ONNX network"));
+  network[2] = 0;
+  CHECK(has(text(network), "not an offline model"));
   Bytes file = seed("new_64bit").file;
   file.pop_back();
   CHECK(has(text(file), "truncated"));
