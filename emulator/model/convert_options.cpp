@@ -4,6 +4,8 @@
 #include <charconv>
 
 #include "base/error.hpp"
+#include "base/json.hpp"
+#include "base/log.hpp"
 #include "base/similar.hpp"
 #include "gen/soc.inc"
 #include "model/convert.hpp"
@@ -227,14 +229,17 @@ void set_external_weight(ConvertOptions& options, std::string_view text) {
   options.external = static_cast<ExternalWeights>(text[0] - '0');
 }
 
-void set_aipp(ConvertOptions& options, std::string_view text) {
-  Bytes content;
+std::string read_option_file(std::string_view path, const char* what) {
   try {
-    content = read_model_file(std::string(text), "insert_op_conf: file");
+    const Bytes content = read_model_file(std::string(path), what);
+    return {content.begin(), content.end()};
   } catch (const base::Error& error) {
     bad_option(error.text);
   }
-  options.aipp_text.assign(content.begin(), content.end());
+}
+
+void set_aipp(ConvertOptions& options, std::string_view text) {
+  options.aipp_text = read_option_file(text, "insert_op_conf: file");
   options.aipp = parse_aipp(options.aipp_text);
 }
 
@@ -251,6 +256,26 @@ void set_fusion(ConvertOptions& options, std::string_view text) {
   if (text != "on" && text != "off")
     bad_option("fusion: '" + std::string(text) + "' is not on or off");
   options.fuses = text == "on";
+}
+
+// The vendor's file names its own passes, which are not here; that all are off is understood.
+void set_fusion_switches(ConvertOptions& options, std::string_view path) {
+  const auto file = base::parse_json(read_option_file(path, "fusion_switch_file: file"), 8);
+  const base::Json* switches = file ? file->find("Switch") : nullptr;
+  if (switches == nullptr) {
+    bad_option("fusion_switch_file: '" + std::string(path) +
+               R"(' is no JSON of the form {"Switch": {"GraphFusion": {"ALL": "off"}}})");
+  }
+  const base::Json* passes = switches->find("GraphFusion");
+  const base::Json* all = passes != nullptr ? passes->find("ALL") : nullptr;
+  const std::string* state = all != nullptr ? all->string() : nullptr;
+  if (state == nullptr) {
+    return base::warn_once("fusion_switch_file",
+                           "fusion_switch_file: passes of the vendor's compiler are not here; only "
+                           "ALL of GraphFusion has an effect on the emulator");
+  }
+  set_fusion(options, *state);
+  options.given.emplace_back("fusion", *state);
 }
 
 // A chip or a family of chips that exists: a model for any other could be loaded nowhere.
@@ -290,6 +315,7 @@ constexpr Setter kSetters[] = {
     {"precision_mode", set_precision_mode},
     {"precision_mode_v2", set_precision_mode},
     {"fusion", set_fusion},
+    {"fusion_switch_file", set_fusion_switches},
     {"command_line", set_command_line},
 };
 

@@ -4,6 +4,7 @@ it: each is seen in what the model says or computes.
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -218,6 +219,27 @@ def test_precision_in_bfloat16(tmp_path: Path, mode: str) -> None:
 # --- the rest ---
 
 
+@pytest.mark.parametrize("rows", [3, "rows"])
+def test_fusion_can_be_switched_off(tmp_path: Path, rows: int | str) -> None:
+    """What follows a product is merged into it, or not; results are the same bits."""
+    dense(tmp_path, rows)
+    results = {}
+    for state, name in (("on", "ALL"), ("off", "ALL"), ("one", "SomeFusionPass")):
+        switches = {name: "off" if state == "one" else state}
+        (tmp_path / "f.cfg").write_text(json.dumps({"Switch": {"GraphFusion": switches}}))
+        done = atc("--model=net.onnx", *WANTED, f"--output={state}", "--fusion_switch_file=f.cfg",
+                   cwd=tmp_path)  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        assert ("only ALL of GraphFusion" in done.stderr) == (state == "one")
+        with ascendrt.Device(0), ascendrt.Model(tmp_path / f"{state}.om") as model:
+            results[state] = model(values(3, 6))[0].tobytes()
+        if rows == 3:
+            (graph,) = facts_of(tmp_path / f"{state}.om")["graphs"]
+            types = [op["type"] for op in graph["ops"]]  # type: ignore[attr-defined]
+            assert ("Exp" in types) == (state == "off")
+    assert len(set(results.values())) == 1
+
+
 def test_log_levels_tell_more_and_less(tmp_path: Path) -> None:
     dense(tmp_path)
     words = ("--model=net.onnx", *WANTED, "--output=net")
@@ -257,6 +279,8 @@ def test_display_model_info(tmp_path: Path) -> None:
         ("--deterministic=yes", ("E10001", "yes")),
         ("--dynamic_batch_size=1,2", ("E10001", "input_shape", "data:-1,3,224,224")),
         ("--dynamic_image_size=8,8;9,9", ("E10001", "input_shape", "data:1,3,-1,-1")),
+        ("--fusion_switch_file=none.cfg", ("E10001", "fusion_switch_file", "none.cfg")),
+        ("--fusion_switch_file=net.onnx", ("E10001", "net.onnx", '{"ALL": "off"}')),
         ("--singleop=a.json", ("E10001", "--singleop")),
         ("--insert_op_conf=none.cfg", ("none.cfg",)),
         ("--precision_mode_v2=force_fp16x", ("E10001", "force_fp16x")),
@@ -273,8 +297,8 @@ def test_values_that_do_not_exist_are_refused(
 def test_what_the_code_generator_alone_understands_is_named(tmp_path: Path) -> None:
     dense(tmp_path)
     done = atc("--model=net.onnx", *WANTED, "--output=net", "--op_select_implmode=high_precision",
-               "--fusion_switch_file=f.cfg", "--log=error", cwd=tmp_path)  # fmt: skip
+               "--op_bank_path=bank", "--log=error", cwd=tmp_path)  # fmt: skip
     assert done.returncode == 0
     (said,) = (line for line in done.stderr.splitlines() if "without effect" in line)
-    assert {"--op_select_implmode", "--fusion_switch_file"} <= set(said.replace(",", "").split())
+    assert {"--op_select_implmode", "--op_bank_path"} <= set(said.replace(",", "").split())
     assert "--log" not in said
