@@ -69,7 +69,8 @@ DescribedOp described(const char* type, const Descs& inputs, const Buffers& buff
   for (size_t i = 0; i < inputs.size(); ++i) {
     const TensorFields& fields = inputs[i]->fields;
     const DataBuffer* buffer = i < buffers.size() ? &*buffers[i] : nullptr;
-    operands.push_back({type_of(fields), !is_left_out(fields), host_bytes(fields, buffer)});
+    operands.push_back(
+        {type_of(fields), !is_left_out(fields), host_bytes(fields, buffer), fields.format});
   }
   std::vector<model::TensorType> results;
   for (const auto& output : outputs) results.push_back(type_of(output->fields));
@@ -237,7 +238,7 @@ std::vector<model::TensorType> inferred(const char* type, const Descs& descs,
     model::Bytes bytes(size);
     memory::copy(bytes.data(), buffers[i]->data, size);
     operands.push_back({type_of(fields), !is_left_out(fields),
-                        std::make_shared<const model::Bytes>(std::move(bytes))});
+                        std::make_shared<const model::Bytes>(std::move(bytes)), fields.format});
   }
   const model::SingleOp op(type, std::move(attrs), std::move(operands));
   if (auto found = op.results()) return *found;

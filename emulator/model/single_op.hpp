@@ -17,7 +17,8 @@ namespace ascendrt::model {
 struct SingleOperand {
   TensorType type;
   bool connected = true;
-  std::shared_ptr<const Bytes> known;  // its bytes; null: memory of the device holds them
+  std::shared_ptr<const Bytes> known = nullptr;  // its bytes; null: memory of the device holds them
+  int32_t format = kNd;                          // the order of its axes
 };
 
 // Immutable: may run on several threads at once.
@@ -37,10 +38,16 @@ class SingleOp {
 
  private:
   OpView view(std::span<const std::span<const uint8_t>> bytes) const;
+  void set_turns();
+  void turn_attribute(std::string_view name);
 
   const OpType* type_;
   Op op_;
   std::vector<SingleOperand> inputs_;
+  // Kernels have the axes of images in the order NCHW: where each axis of an input is taken from,
+  // and of results with as many axes as input 0. Empty: as they are.
+  std::vector<Dims> turns_;
+  Dims back_;
 };
 
 // GEMM: alpha * a * b + beta * c of a, b, c, alpha and beta, the operator behind the BLAS calls.

@@ -7,11 +7,12 @@ from typing import Any
 
 from rawabi import NULL, acl, ffi, malloc, ok, read, write
 
-FLOAT, HALF, INT64, ND = 0, 1, 9, 2
+FLOAT, HALF, INT64 = 0, 1, 9
+NCHW, NHWC, ND, FRACTAL_Z, HWCN = 0, 1, 2, 4, 16
 
 
-def desc(*dims: int, dtype: int = FLOAT) -> Any:
-    return acl.aclCreateTensorDesc(dtype, len(dims), ffi.new("int64_t[]", [*dims, 0]), ND)
+def desc(*dims: int, dtype: int = FLOAT, order: int = ND) -> Any:
+    return acl.aclCreateTensorDesc(dtype, len(dims), ffi.new("int64_t[]", [*dims, 0]), order)
 
 
 def dims_of(made: Any) -> tuple[int, ...]:

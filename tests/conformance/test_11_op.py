@@ -9,7 +9,21 @@ from typing import Any
 
 import pytest
 from rawabi import NULL, acl, ffi, host_bytes, malloc_host, ok, run_fresh
-from singleops import FLOAT, HALF, INT64, Place, buffers, desc, descs, dims_of, floats
+from singleops import (
+    FLOAT,
+    FRACTAL_Z,
+    HALF,
+    HWCN,
+    INT64,
+    NCHW,
+    NHWC,
+    Place,
+    buffers,
+    desc,
+    descs,
+    dims_of,
+    floats,
+)
 
 rule = pytest.mark.rule
 pytestmark = pytest.mark.usefixtures("initialised", "device")
@@ -56,6 +70,44 @@ every_entry = pytest.mark.parametrize("name", [*EXECUTE, *COMPILE])
 def test_an_operator_runs(name: str, x: Place, y: Place) -> None:
     ok(relu(name, x, y))
     assert y.read() == floats(0, 2, 0, 4, 0, 6)
+
+
+def convolve(x_desc: Any, filter_desc: Any, values: bytes, y_desc: Any, attr: Any) -> bytes | int:
+    """Four pixels of two channels, every second line: c0 + 10 c1 and c0 - c1."""
+    for key, numbers in ((b"strides", STRIDES), (b"pads", [0] * 4), (b"dilations", [1] * 4)):
+        ok(acl.aclopSetAttrListInt(attr, key, 4, ffi.new("int64_t[]", numbers)))
+    x, w, y = Place(floats(1, 2, 3, 4, 5, 6, 7, 8)), Place(values), Place(bytes(16))
+    ins = (2, descs(x_desc, filter_desc), buffers(x.buffer, w.buffer))
+    code = run("aclopExecuteV2", b"Conv2D", ins, (1, descs(y_desc), buffers(y.buffer)), attr)
+    return code or y.read()
+
+
+STRIDES = [1, 2, 1, 1]  # of NHWC
+FILTERS = {
+    NCHW: ((2, 2, 1, 1), floats(1, 10, 1, -1)),
+    HWCN: ((1, 1, 2, 2), floats(1, 1, 10, -1)),
+}
+
+
+@pytest.mark.parametrize("order", FILTERS)
+def test_axes_are_where_the_format_says(order: int, attr: Any) -> None:
+    dims, values = FILTERS[order]
+    x, y = desc(1, 2, 2, 2, order=NHWC), desc(1, 1, 2, 2, order=NHWC)
+    assert convolve(x, desc(*dims, order=order), values, y, attr) == floats(21, -1, 43, -1)
+    ok(acl.aclopSetAttrString(attr, b"data_format", b"NHWC"))
+    assert convolve(x, desc(*dims, order=order), values, y, attr) == floats(21, -1, 43, -1)
+
+
+def test_formats_that_fit_no_kernel(attr: Any) -> None:
+    dims, values = FILTERS[NCHW]
+    x, y = desc(1, 2, 2, 2, order=NHWC), desc(1, 1, 2, 2, order=NHWC)
+    assert convolve(x, desc(*dims, order=FRACTAL_Z), values, y, attr) == 100024
+    ok(acl.aclopSetAttrString(attr, b"data_format", b"NCHW"))
+    assert convolve(x, desc(*dims, order=NCHW), values, y, attr) == 100024
+    image, boxes = (Place(floats(*range(8))) for _ in "ab")
+    ins = (2, descs(x, desc(1, 2, 2, 2)), buffers(image.buffer, boxes.buffer))
+    outs = (1, descs(y), buffers(boxes.buffer))
+    assert run("aclopExecuteV2", b"GridSample", ins, outs) == 100024
 
 
 def check_execution(name: str, x: Place, y: Place) -> None:
