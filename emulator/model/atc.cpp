@@ -18,6 +18,7 @@
 #include "model/om_json.hpp"
 #include "model/om_reader.hpp"
 #include "model/output_file.hpp"
+#include "model/single_op_file.hpp"
 
 namespace ascendrt::model {
 namespace {
@@ -170,6 +171,7 @@ class Run {
 
   void help() const;
   void convert();
+  void single_ops();
   void check();
   void show();
   void to_json();
@@ -179,6 +181,7 @@ class Run {
   std::string network() const;
   std::string target() const;
   ConvertOptions prepared();
+  void want_chip() const;
   void tell_ignored() const;
   void log(const char* level, const std::string& text) const;
   void describe(const Model& model, uint64_t file_bytes) const;
@@ -249,14 +252,17 @@ ConvertOptions Run::prepared() {
     refuse("E10007: --framework=" + line_.get("framework") +
            " cannot be read, only 5 (ONNX) can; export the network to ONNX");
   }
-  if (line_.has("singleop")) refuse("E10001: --singleop is not offered, only networks are");
-  if (dialect_ == Dialect::kAtc && line_.get("soc_version").empty()) {
-    refuse("E10004: --soc_version is missing: say which chip, such as Ascend910B1");
-  }
+  want_chip();
   ConvertOptions options = line_.options();
   options.command_line = words_;
   tell_ignored();
   return options;
+}
+
+void Run::want_chip() const {
+  if (dialect_ == Dialect::kAtc && line_.get("soc_version").empty()) {
+    refuse("E10004: --soc_version is missing: say which chip, such as Ascend910B1");
+  }
 }
 
 void Run::tell_ignored() const {
@@ -266,6 +272,19 @@ void Run::tell_ignored() const {
   for (const std::string_view name : names)
     text += (text.empty() ? "--" : ", --") + std::string(name);
   print_(Channel::kError, "warning: without effect on the emulator: " + text);
+}
+
+// Neither framework nor shapes: the description has them.
+void Run::single_ops() {
+  if (line_.has("model")) refuse("E10001: --singleop and --model exclude each other");
+  want_chip();
+  const std::string soc = line_.options().soc_version;
+  tell_ignored();
+  for (const std::string& path :
+       write_single_ops(line_.get("singleop"), line_.get("output"), soc)) {
+    log("info", "wrote " + path);
+    if (dialect_ == Dialect::kConvert) print_(Channel::kOut, "wrote " + path);
+  }
 }
 
 void Run::convert() {
@@ -365,7 +384,7 @@ void Run::to_json() {
 void Run::go() {
   const std::string mode = line_.has("mode") ? line_.get("mode") : "0";
   if (line_.has("help")) return help();
-  if (mode == "0") return convert();
+  if (mode == "0") return line_.has("singleop") ? single_ops() : convert();
   if (mode == "1") return to_json();
   if (mode == "3") return check();
   if (mode == "6") return show();

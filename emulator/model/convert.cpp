@@ -323,7 +323,7 @@ class Converter {
     if (session_.options.fuses) fuse(model_.graphs[0]);
     for (Graph& graph : session_.subgraphs) model_.graphs.push_back(std::move(graph));
     complete(model_);
-    if (purpose == Purpose::kFile) record_plan();
+    if (purpose == Purpose::kFile) record_plan(model_);
     return std::move(model_);
   }
 
@@ -332,7 +332,6 @@ class Converter {
   void report_unsupported() const;
   void add_inputs(GraphConverter& root);
   void add_outputs(GraphConverter& root);
-  void record_plan();
 
   Session session_;
   Model model_;
@@ -385,13 +384,14 @@ void Converter::add_outputs(GraphConverter& root) {
   apply_input_format(model_.graphs[0], session_.options.input_format);
 }
 
-// Writes the memory plan into the graph and its size into the launch information.
-void Converter::record_plan() {
-  const Program program = Program::compile(model_);
+}  // namespace
+
+void record_plan(Model& model) {
+  const Program program = Program::compile(model);
   if (!program.missing().empty()) refuse("the converted model cannot run: " + program.missing()[0]);
   std::unordered_map<std::string_view, const Step*> steps;
   for (const Step& step : program.steps()) steps.emplace(step.name, &step);
-  for (Op& op : model_.graphs[0].ops) {
+  for (Op& op : model.graphs[0].ops) {
     const auto found = steps.find(op.name);
     if (found == steps.end()) continue;
     const Step& step = *found->second;
@@ -404,11 +404,9 @@ void Converter::record_plan() {
       op.workspace_bytes.push_back(step.kernel.scratch_bytes);
     }
   }
-  model_.task_info.memory_size = static_cast<uint64_t>(program.work_bytes());
-  complete(model_);  // repeats the size in the attributes
+  model.task_info.memory_size = static_cast<uint64_t>(program.work_bytes());
+  complete(model);  // repeats the size in the attributes
 }
-
-}  // namespace
 
 Model convert_fixed(const onnx::File& file, const ConvertOptions& options, Purpose purpose,
                     TensorDescs* tensors) {

@@ -18,6 +18,9 @@ enum class Purpose : uint8_t { kFile, kRun, kTrial };
 Model convert_fixed(const onnx::File& file, const ConvertOptions& options,
                     Purpose purpose = Purpose::kFile, TensorDescs* tensors = nullptr);
 
+// Writes the memory plan of a complete model into its graph and its launch information.
+void record_plan(Model& model);
+
 // One model with a branch per gear, of which a run takes one. The weights are kept once.
 Model convert_gears(const onnx::File& file, const ConvertOptions& options);
 

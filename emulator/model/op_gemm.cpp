@@ -224,10 +224,10 @@ Kernel build(const OpView& v, std::span<const TensorType>) {
       [s = sizes_of(v)](Inputs in, Outputs out, const ops::Exec& exec) { run(s, in, out, exec); });
 }
 
-constexpr OpType kGemm = {"GEMM", infer, build, Halves::kNative};
+constexpr OpType kTable[] = {{"GEMM", infer, build, Halves::kNative}};
 
 }  // namespace
 
-const OpType& gemm_op_type() { return kGemm; }
+std::span<const OpType> gemm_op_types() { return kTable; }
 
 }  // namespace ascendrt::model

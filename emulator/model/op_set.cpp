@@ -18,7 +18,8 @@ const std::unordered_map<std::string_view, const OpType*>& table() {
          {compute_op_types(), matmul_op_types(), fused_op_types(), reduce_op_types(),
           elementwise_op_types(), movement_op_types(), index_op_types(), window_op_types(),
           quantize_op_types(), quantized_op_types(), sequence_op_types(), image_op_types(),
-          misc_op_types(), control_op_types(), aipp_op_types(), random_op_types()}) {
+          misc_op_types(), control_op_types(), aipp_op_types(), random_op_types(),
+          gemm_op_types()}) {
       for (const OpType& type : part) built->emplace(type.name, &type);
     }
     return built;

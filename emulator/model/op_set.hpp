@@ -154,6 +154,9 @@ std::vector<std::string_view> op_type_names();
 std::span<const OpType> compute_op_types();
 std::span<const OpType> matmul_op_types();
 std::span<const OpType> fused_op_types();
+// GEMM: alpha * a * b + beta * c of a, b, c, alpha and beta, the operator behind the BLAS calls.
+// Halves are multiplied and added in float32 and rounded once, int8 in int32.
+std::span<const OpType> gemm_op_types();
 std::span<const OpType> reduce_op_types();
 std::span<const OpType> elementwise_op_types();
 std::span<const OpType> movement_op_types();

@@ -15,7 +15,6 @@ namespace {
 }
 
 const OpType& find_type(const std::string& name) {
-  if (name == gemm_op_type().name) return gemm_op_type();
   if (const OpType* found = find_op_type(name)) return *found;
   not_found("operator type '" + name +
             "' is none that the emulator computes; names are those of the graph engine, such as "
@@ -38,18 +37,9 @@ bool is_among(const std::string_view (&names)[N], std::string_view name) {
   return std::find(std::begin(names), std::end(names), name) != std::end(names);
 }
 
-// Where the axes of `format` have to come from to be channels first; empty: they are.
+// Where the axes of `format` come from so that channels are first; empty: they are where they are.
 Dims turn_of(int32_t format, size_t rank) {
-  const std::string_view have = axis_letters(format);
-  const std::string_view wanted = rank == 4 ? "NCHW" : rank == 5 ? "NCDHW" : "";
-  if (have.size() != rank || have == wanted || wanted.empty()) return {};
-  Dims turn;
-  for (const char axis : wanted) {
-    const size_t at = have.find(axis);
-    if (at == std::string_view::npos) return {};
-    turn.push_back(static_cast<int64_t>(at));
-  }
-  return turn;
+  return turn_of_axes(format, rank == 5 ? kNcdhw : kNchw, rank);
 }
 
 template <class T>
@@ -57,13 +47,6 @@ std::vector<T> turned(const std::vector<T>& values, const Dims& turn) {
   std::vector<T> out;
   for (const int64_t from : turn) out.push_back(values[static_cast<size_t>(from)]);
   return out;
-}
-
-Dims inverse(const Dims& turn) {
-  Dims back(turn.size());
-  for (size_t i = 0; i < turn.size(); ++i)
-    back[static_cast<size_t>(turn[i])] = static_cast<int64_t>(i);
-  return back;
 }
 
 ops::Shape turned(const ops::Shape& shape, const Dims& turn) {
@@ -111,7 +94,7 @@ void SingleOp::set_turns() {
     if (is_among(kTurned, op_.type)) turns_[i] = turn;
   }
   if (turns_.empty() || turns_[0].empty()) return;
-  back_ = inverse(turns_[0]);
+  back_ = inverse_turn(turns_[0]);
   for (const std::string_view name : kOfAxes) turn_attribute(name);
   const std::string format = format_name(inputs_[0].format);
   if (op_.attrs.string_or("data_format", format) != format) {
@@ -186,6 +169,32 @@ std::vector<OwnedTensor> SingleOp::run(std::span<const std::span<const uint8_t>>
   for (OwnedTensor& result : results) {
     if (back_.empty() || result.type.shape.rank() != back_.size()) continue;
     result = turned(result.view(), back_, exec);
+  }
+  return results;
+}
+
+std::vector<GraphValue> SingleOp::build(GraphBuilder& graph) const {
+  GraphBuilder::Inputs operands;
+  const auto turn = [&](const GraphValue& x, const Dims& places) {
+    return graph.add_one("Transpose", x.name + "_turned", {x, graph.int_list("perm", places)});
+  };
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    const SingleOperand& input = inputs_[i];
+    operands.emplace_back();
+    if (!input.connected) continue;
+    const std::string name = "x" + std::to_string(i);
+    if (input.known) {
+      operands.back() = graph.constant(name, input.type, *input.known);
+    } else {
+      operands.back() = graph.add_data(name, input.type);
+      graph.annotate_data({}, input.format);
+    }
+    if (!turns_[i].empty()) operands.back() = turn(*operands.back(), turns_[i]);
+  }
+  auto results = graph.add(op_.type, op_.type, std::move(operands), op_.attrs);
+  for (GraphValue& result : results) {
+    if (back_.empty() || result.type.shape.rank() != back_.size()) continue;
+    result = turn(result, back_);
   }
   return results;
 }

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "model/op_set.hpp"
+#include "model/convert_graph.hpp"
 
 namespace ascendrt::model {
 
@@ -35,6 +35,8 @@ class SingleOp {
   // `bytes`: one span per input, not looked at for those that are known or not connected.
   std::vector<OwnedTensor> run(std::span<const std::span<const uint8_t>> bytes,
                                ops::Workers& workers) const;
+  // The same as a part of a graph, with an input for every operand that is not known.
+  std::vector<GraphValue> build(GraphBuilder& graph) const;
 
  private:
   OpView view(std::span<const std::span<const uint8_t>> bytes) const;
@@ -49,9 +51,5 @@ class SingleOp {
   std::vector<Dims> turns_;
   Dims back_;
 };
-
-// GEMM: alpha * a * b + beta * c of a, b, c, alpha and beta, the operator behind the BLAS calls.
-// Halves are multiplied and added in float32 and rounded once, int8 in int32.
-const OpType& gemm_op_type();
 
 }  // namespace ascendrt::model

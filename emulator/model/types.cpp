@@ -96,6 +96,13 @@ const char* dtype_name(int32_t dtype) {
   return "UNDEFINED";
 }
 
+int32_t dtype_from_name(std::string_view name) {
+  for (const TypeRow& row : kTypes) {
+    if (name == row.name) return row.dtype;
+  }
+  return kUndefined;
+}
+
 size_t dtype_size(int32_t dtype) {
   for (const TypeRow& row : kTypes) {
     if (row.dtype == dtype) return row.size;
@@ -132,6 +139,27 @@ std::optional<int64_t> byte_size(const Dims& dims, int32_t dtype) {
     return std::nullopt;
   }
   return bytes;
+}
+
+Dims turn_of_axes(int32_t from, int32_t to, size_t rank) {
+  const std::string_view have = axis_letters(from);
+  const std::string_view want = axis_letters(to);
+  Dims turn;
+  if (have.size() != rank || want.size() != rank || have == want) return turn;
+  for (const char axis : want) {
+    const size_t at = have.find(axis);
+    if (at == std::string_view::npos) return {};
+    turn.push_back(static_cast<int64_t>(at));
+  }
+  return turn;
+}
+
+Dims inverse_turn(const Dims& turn) {
+  Dims out(turn.size());
+  for (size_t i = 0; i < turn.size(); ++i) {
+    out[static_cast<size_t>(turn[i])] = static_cast<int64_t>(i);
+  }
+  return out;
 }
 
 bool is_plain_format(int32_t format) { return format == kNd || !axis_letters(format).empty(); }

@@ -61,10 +61,15 @@ enum Format : int32_t {
 int32_t dtype_from_proto(int64_t proto);          // unknown or 0 -> kUndefined
 int64_t dtype_to_proto(int32_t dtype);            // kUndefined -> 0
 const char* dtype_name(int32_t dtype);            // "FLOAT16"; "UNDEFINED" when unknown
+int32_t dtype_from_name(std::string_view name);   // unknown -> kUndefined
 int32_t format_from_name(std::string_view name);  // "NCHW" -> 0; unknown -> kFormatUndefined
 const char* format_name(int32_t format);          // 0 -> "NCHW"; unknown -> "ND"
 // The letters of a format's axes, "NHWC"; empty for ND and for blocked layouts.
 std::string_view axis_letters(int32_t format);
+// For each axis of `to`, its place in `from`; empty when none moves, or when the formats do not
+// name the axes of tensors of this rank.
+Dims turn_of_axes(int32_t from, int32_t to, size_t rank);
+Dims inverse_turn(const Dims& turn);
 bool is_plain_format(int32_t format);                    // elements in the order of the dims
 size_t dtype_size(int32_t dtype);                        // bytes of one element; 0 when unsized
 std::optional<int64_t> element_count(const Dims& dims);  // nullopt: a dim < 0, or overflow

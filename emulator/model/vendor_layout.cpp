@@ -20,28 +20,6 @@ Dims permuted(const Dims& dims, const Dims& perm) {
   return out;
 }
 
-Dims inverse(const Dims& perm) {
-  Dims out(perm.size());
-  for (size_t i = 0; i < perm.size(); ++i) {
-    out[static_cast<size_t>(perm[i])] = static_cast<int64_t>(i);
-  }
-  return out;
-}
-
-// Axes of `to` as positions in `from`; empty when no axis moves.
-Dims turn(int32_t from, int32_t to, size_t rank) {
-  const std::string_view have = axis_letters(from);
-  const std::string_view want = axis_letters(to);
-  Dims perm;
-  if (have.size() != rank || want.size() != rank || have == want) return perm;
-  for (const char axis : want) {
-    const size_t at = have.find(axis);
-    if (at == std::string_view::npos) return {};
-    perm.push_back(static_cast<int64_t>(at));
-  }
-  return perm;
-}
-
 // physical = split; permuted by perm; joined to `joined`; the first `logical` of each dim count.
 struct Blocking {
   Dims split, perm, joined, logical;
@@ -53,7 +31,7 @@ Dims as_nchw(const TensorDesc& desc) {
   const Dims origin = desc.origin_dims();
   if (origin.size() == 1) return {1, origin[0], 1, 1};
   if (origin.size() != 4) fail(desc, "has an origin of rank " + std::to_string(origin.size()));
-  const Dims perm = turn(desc.origin_format(), kNchw, 4);
+  const Dims perm = turn_of_axes(desc.origin_format(), kNchw, 4);
   return perm.empty() ? origin : permuted(origin, perm);
 }
 
@@ -158,7 +136,7 @@ GraphValue Layouts::fill(const GraphValue& x, const Dims& dims) {
 }
 
 GraphValue Layouts::reorder(const GraphValue& x, int32_t from, int32_t to) {
-  const Dims perm = turn(from, to, x.type.shape.rank());
+  const Dims perm = turn_of_axes(from, to, x.type.shape.rank());
   if (perm.empty()) return x;
   if (x.is_constant()) return transpose(x, perm);
   const std::string key = x.ref + ">" + std::to_string(to);
@@ -190,7 +168,8 @@ GraphValue Layouts::pack(const GraphValue& logical, const TensorDesc& desc) {
   const bool same_rank = logical.type.shape.rank() == b.logical.size();
   const GraphValue ordered = same_rank ? reorder(logical, desc.origin_format(), b.format) : logical;
   const GraphValue full = fill(reshape(ordered, b.logical), b.joined);
-  const GraphValue turned = transpose(reshape(full, permuted(b.split, b.perm)), inverse(b.perm));
+  const GraphValue turned =
+      transpose(reshape(full, permuted(b.split, b.perm)), inverse_turn(b.perm));
   return reshape(turned, desc.dims);
 }
 

@@ -281,7 +281,6 @@ def test_display_model_info(tmp_path: Path) -> None:
         ("--dynamic_image_size=8,8;9,9", ("E10001", "input_shape", "data:1,3,-1,-1")),
         ("--fusion_switch_file=none.cfg", ("E10001", "fusion_switch_file", "none.cfg")),
         ("--fusion_switch_file=net.onnx", ("E10001", "net.onnx", '{"ALL": "off"}')),
-        ("--singleop=a.json", ("E10001", "--singleop")),
         ("--insert_op_conf=none.cfg", ("none.cfg",)),
         ("--precision_mode_v2=force_fp16x", ("E10001", "force_fp16x")),
     ],

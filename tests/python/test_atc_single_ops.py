@@ -1,0 +1,165 @@
+"""Operators that run by themselves: their descriptions, and the models made of them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from command import ascendrt
+
+from ascendrt import Device, Model
+
+
+def tensor(*shape: int, kind: str = "float", order: str = "ND", **more: Any) -> dict[str, Any]:
+    return {"format": order, "shape": list(shape), "type": kind, **more}
+
+
+def attr(name: str, kind: str, value: object) -> dict[str, object]:
+    return {"name": name, "type": kind, "value": value}
+
+
+def operator(kind: str, inputs: list[Any], outputs: list[Any], *attrs: Any, **more: Any) -> Any:
+    tensors = {"input_desc": inputs, "output_desc": outputs}
+    return {"op": kind, **tensors, "attr": list(attrs), **more}
+
+
+ADD = operator("Add", [tensor(3, 2), tensor(3, 2)], [tensor(3, 2)])
+
+
+def compile_ops(
+    folder: Path, *operators: Any, chip: str = "--soc_version=Ascend910B1"
+) -> subprocess.CompletedProcess[str]:
+    (folder / "ops.json").write_text(json.dumps(operators))
+    words = ("--singleop=ops.json", "--output=models/of", chip)
+    return ascendrt("run", "--", "atc", *words, cwd=folder)
+
+
+def made(folder: Path, *operators: Any) -> list[Path]:
+    done = compile_ops(folder, *operators)
+    assert done.returncode == 0 and "ATC run success" in done.stdout, (done.stdout, done.stderr)
+    return sorted((folder / "models/of").iterdir())
+
+
+def test_names_of_files(tmp_path: Path) -> None:
+    """Type, format and dims of every tensor, or the name that is given where it can be one."""
+    many = [tensor(1, 2)] * 30
+    long = operator("ConcatD", many, [tensor(30, 2)], attr("concat_dim", "int", 0))
+    bad = {**ADD, "name": "../other"}
+    paths = made(tmp_path, ADD, {**ADD, "name": "my-add.1"}, bad, long)
+    names = {path.name for path in paths}
+    assert {"0_Add_0_2_3_2_0_2_3_2_0_2_3_2.om", "my-add.1.om"} < names
+    assert "2_Add_0_2_3_2_0_2_3_2_0_2_3_2.om" in names
+    assert sorted(map(len, names))[-1] == 128 + 3
+    assert not list(tmp_path.glob("*other*"))
+
+
+def test_the_model_computes_it(tmp_path: Path) -> None:
+    (path,) = made(tmp_path, ADD)
+    a, b = np.arange(6, dtype=np.float32).reshape(3, 2), np.float32(np.eye(3, 2))
+    with Device(), Model(path) as model:
+        assert [each.shape for each in model.inputs] == [(3, 2), (3, 2)]
+        assert np.array_equal(model(a, b)[0], a + b)
+
+
+def test_images_and_constants(tmp_path: Path) -> None:
+    """A picture with channels last, a filter that is told, halves, a stride of lines only."""
+    w = np.array([[1, 10], [1, -1]], np.float16)
+    conv = operator(
+        "Conv2D",
+        [
+            tensor(1, 4, 2, 2, kind="fp16", order="NHWC"),
+            tensor(2, 2, 1, 1, kind="half", order="NCHW", is_const=True,
+                   const_value=[float(v) for v in w.flat]),
+            {"format": "RESERVED", "shape": [], "type": "UNDEFINED"},
+        ],
+        [tensor(1, 2, 2, 2, kind="float16", order="NHWC")],
+        attr("strides", "list_int", [1, 2, 1, 1]),
+        attr("pads", "list_int", [0, 0, 0, 0]),
+        attr("dilations", "list_int", [1, 1, 1, 1]),
+    )  # fmt: skip
+    (path,) = made(tmp_path, conv)
+    x = np.float16(np.random.default_rng(3).integers(-9, 9, (1, 4, 2, 2)))
+    with Device(), Model(path) as model:
+        assert [each.format for each in model.inputs] == ["NHWC"]
+        assert np.array_equal(model(x)[0], x[:, ::2] @ w.T)
+
+
+def test_attributes_of_every_type(tmp_path: Path) -> None:
+    x = np.float32(np.random.default_rng(4).random((2, 6)))
+    halves = [tensor(*shape, kind="float16") for shape in ((2, 6), (2, 6), (2, 2), (), ())]
+    gemm = operator("GEMM", halves, halves[2:3], attr("transpose_a", "bool", False),
+                    attr("transpose_b", "bool", True))  # fmt: skip
+    cast = operator("Cast", [tensor(2, 6)], [tensor(2, 6, kind="int32")],
+                    attr("dst_type", "data_type", "DT_INT32"))  # fmt: skip
+    leaky = operator("LeakyRelu", [tensor(2, 6)], [tensor(2, 6)],
+                     attr("negative_slope", "float", 0.5))  # fmt: skip
+    softmax = operator("SoftmaxV2", [tensor(2, 6)], [tensor(2, 6)],
+                       attr("axes", "list_int", [1]))  # fmt: skip
+    paths = made(tmp_path, gemm, cast, leaky, softmax)
+    half, one = np.float16(np.round(x * 8)), np.float16(1)
+    wanted = [half @ half.T + 1, np.int32(x * 9), np.where(x > 0, x, x / 2), np.exp(x)]
+    feeds = [[half, half, np.ones((2, 2), np.float16), one, one], [x * 9], [x], [x]]
+    wanted[3] /= wanted[3].sum(1, keepdims=True)
+    with Device():
+        for path, given, expected in zip(paths, feeds, wanted, strict=True):
+            with Model(path) as model:
+                np.testing.assert_allclose(model(*given)[0], expected, rtol=1e-5)
+
+
+WRONG = {
+    "no operator": (operator("Addd", [tensor(2)], [tensor(2)]), "'Addd'"),
+    "no type": ({"input_desc": []}, "'op' is missing"),
+    "shapes": (operator("Add", [tensor(2), tensor(3)], [tensor(3)]), "2 and 3"),
+    "result": (operator("Relu", [tensor(2)], [tensor(3)]), "described is float32 3"),
+    "more results": (operator("Relu", [tensor(2)], [tensor(2), tensor(2)]), "describes 2"),
+    "element type": (operator("Relu", [tensor(2, kind="flot")], [tensor(2)]), "'flot'"),
+    "format": (operator("Relu", [tensor(2, order="NCWH")], [tensor(2)]), "'NCWH'"),
+    "blocked": (operator("Relu", [tensor(1, 1, 2, 2, 16, order="NC1HWC0")],
+                         [tensor(1, 1, 2, 2, 16)]), "NC1HWC0"),
+    "open": (operator("Relu", [tensor(-1)], [tensor(-1)]), "below 0"),
+    "values": (operator("Relu", [tensor(2, is_const=True, const_value=[1])], [tensor(2)]),
+               "1 values"),
+    "attribute": (operator("Relu", [tensor(2)], [tensor(2)], attr("a", "list_in", [1])),
+                  "list_int"),
+    "no number": (operator("Relu", [tensor(2)], [tensor(2)], attr("a", "int", 1.5)),
+                  "whole number"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_a_wrong_description(tmp_path: Path, case: str) -> None:
+    wrong, part = WRONG[case]
+    done = compile_ops(tmp_path, ADD, wrong)
+    assert done.returncode == 255 and "operator 1 (" in done.stderr and part in done.stderr, (
+        done.stderr
+    )
+    assert not (tmp_path / "models").exists()
+
+
+def test_all_that_is_wrong_is_told_at_once(tmp_path: Path) -> None:
+    done = compile_ops(tmp_path, *(wrong for wrong, _ in WRONG.values()))
+    for _, part in WRONG.values():
+        assert part in done.stderr
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", "[1", "[" * 50 + "]" * 50])
+def test_no_list_of_operators(tmp_path: Path, text: str) -> None:
+    (tmp_path / "ops.json").write_text(text)
+    done = ascendrt("run", "--", "atc", "--singleop=ops.json", "--output=.",
+                    "--soc_version=Ascend910B1", cwd=tmp_path)  # fmt: skip
+    assert done.returncode == 255 and "ops.json" in done.stderr
+    assert not list(tmp_path.glob("*.om"))
+
+
+def test_words_that_are_wrong(tmp_path: Path) -> None:
+    done = compile_ops(tmp_path, ADD, chip="--soc_version=Ascend310Q")
+    assert done.returncode == 255 and "Ascend310Q" in done.stderr
+    done = compile_ops(tmp_path, ADD, chip="--model=net.onnx")
+    assert done.returncode == 255 and "exclude" in done.stderr
+    (tmp_path / "models").write_text("a file")
+    done = compile_ops(tmp_path, ADD)
+    assert done.returncode == 255 and "models/of" in done.stderr
