@@ -130,9 +130,10 @@ class Model(Owned):
 
         Give the inputs in order, or by name. Dtypes must be those of `inputs`, shapes as well; a
         dimension of -1 takes what a gear of the model has, the batch also less, and any size that
-        the model allows when it has no gears. Contiguous arrays go to the device from where they
-        are, others are copied once. The result holds one new
-        array per entry of `outputs`.
+        the model allows when it has no gears. Types that numpy lacks (bfloat16, 8-bit floats) are
+        given as unsigned integers that hold their bits, or as arrays of ml_dtypes, and come back as
+        those integers. Contiguous arrays go to the device from where they are, others are copied
+        once. The result holds one new array per entry of `outputs`.
 
         Raises: TypeError and ValueError for inputs that do not fit; AclError of the run.
         """

@@ -178,7 +178,7 @@ class Stream(InContext):
         """Queue a copy of a host array to the device.
 
         The stream keeps `source` and `memory` until the copy is over; leave the elements as they
-        are until then. Copies from PinnedMemory overlap with other streams, others may not.
+        are until then. Of memory that is not pinned the call waits for the stream and the copy.
 
         Raises: as Memory.write.
         """
@@ -192,7 +192,9 @@ class Stream(InContext):
     def read_into(self, memory: Memory, target: HostArray, offset_bytes: int = 0) -> None:
         """Queue a copy from the device to a host array; it is whole after `synchronize`.
 
-        The stream keeps `target` and `memory` until the copy is over. Raises: as Memory.read_into.
+        The stream keeps `target` and `memory` until the copy is over. Into memory that is not
+        pinned it is over when the call returns: it waits for the stream. Raises: as
+        Memory.read_into.
         """
         from ascendrt import interop
 

@@ -80,7 +80,12 @@ std::vector<std::pair<std::string, std::string>> memory_section_of(const std::st
   }
   for (const auto& [name, value] : *members) {
     const std::string* word = value.string();
-    knobs.emplace_back(name, word != nullptr ? *word : "(no string)");
+    if (word == nullptr) {
+      base::fail(ACL_ERROR_INVALID_PARAM, "memory." + name +
+                                              " in the configuration is no string; write it as "
+                                              "\"64M\" or \"5\", in quotes");
+    }
+    knobs.emplace_back(name, *word);
   }
   return knobs;
 }

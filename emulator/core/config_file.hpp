@@ -18,8 +18,8 @@ std::string read_config_file(const char* path);
 // JSON or nests deeper than 10 objects or 10 arrays, 500001 when the id is no decimal string.
 std::optional<int32_t> default_device_of(const std::string& text);
 
-// The members of the "memory" section, names and values; a value that is no string becomes a text
-// that no knob accepts. Raises 100000 when the section is no object.
+// The members of the "memory" section, names and values. Raises 100000 when the section is no
+// object, or a value no string.
 std::vector<std::pair<std::string, std::string>> memory_section_of(const std::string& text);
 
 }  // namespace ascendrt::core
