@@ -32,7 +32,11 @@ from ascendrt import _backend, numbers
 from ascendrt.closing import Unique
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    from concurrent.futures import Executor
+
+    from typing_extensions import Self, TypeVarTuple, Unpack
+
+    Ts = TypeVarTuple("Ts")
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
@@ -461,6 +465,14 @@ class _VirtualLoop(asyncio.SelectorEventLoop):
 
     def time(self) -> float:
         return self._art_clock.now_ns() / _NS_PER_S
+
+    def run_in_executor(
+        self, executor: Executor | None, func: Callable[[Unpack[Ts]], T], *args: Unpack[Ts]
+    ) -> asyncio.Future[T]:
+        """The loop's own threads (asyncio.to_thread) wait by the clock for the next function."""
+        if executor is not None:
+            return super().run_in_executor(executor, func, *args)
+        return asyncio.ensure_future(self._art_clock.start(lambda: func(*args)), loop=self)
 
     def _write_to_self(self) -> None:
         super()._write_to_self()  # type: ignore[misc]  # no public name for what wakes the loop

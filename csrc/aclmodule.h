@@ -24,6 +24,7 @@
 
 #include "binding.h"
 #include "gen/all.h"
+#include "looks.h"
 
 struct art_module {
   const char* name; /* below `acl`; "" is the module itself */

@@ -18,6 +18,8 @@ static _Thread_local const char* g_missing;
 /* The emulator's own note of an absent function (art_ctl_absent), null on a real runtime: it gives
  * aclGetRecentErrMsg and the log the function's name. */
 static void (*g_note_absent)(const char* name);
+static const int32_t kNever;
+const int32_t* art_looks_wait = &kNever;
 static void note_missing(const char* name) {
   g_missing = name;
   if (g_note_absent != NULL) g_note_absent(name);
@@ -87,6 +89,14 @@ int art_bind_has_symbol(void* library, const char* name) {
   return find_in(&library, 1, name) != NULL;
 }
 
+static const int32_t* find_looks_wait(void* const* libraries, int count) {
+  const int32_t* (*place)(void) = NULL;
+  void* found = find_in(libraries, count, "art_ctl_looks_wait");
+  if (found == NULL) return &kNever;
+  memcpy(&place, &found, sizeof(found));
+  return place();
+}
+
 int art_bind_table(void* const* libraries, int count) {
   struct art_table table = g_misses;
   void* note_absent;
@@ -100,6 +110,7 @@ int art_bind_table(void* const* libraries, int count) {
   }
   note_absent = find_in(libraries, count, "art_ctl_absent");
   memcpy(&g_note_absent, &note_absent, sizeof(note_absent));
+  art_looks_wait = find_looks_wait(libraries, count);
   g_table = table;
   g_library_count = count;
   for (int i = 0; i < count; ++i) g_libraries[i] = libraries[i];
@@ -110,6 +121,7 @@ int art_bind_table(void* const* libraries, int count) {
 void art_bind_reset(void) {
   g_table = g_misses;
   g_note_absent = NULL;
+  art_looks_wait = &kNever;
   g_library_count = 0;
   g_bound = 0;
 }

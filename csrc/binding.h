@@ -72,6 +72,11 @@ ART_BIND void* art_bind_exchange(const char* name, void* function);
  * calling a function that answers no status. */
 ART_BIND int art_has(const char* name);
 
+/* Not 0 when a call that asks what the device has done may wait for other threads (modelled time).
+ * Such a call costs less than giving up the GIL around it, so who holds the GIL reads this first.
+ */
+extern ART_BIND const int32_t* art_looks_wait;
+
 /* Name of the missing function this thread called since the last art_missing(), or null. Clears the
  * note. Read it after a call that answered a code other than 0. */
 ART_BIND const char* art_missing(void);

@@ -15,6 +15,7 @@
 
 #include "binding.h"
 #include "gen/all.h"
+#include "looks.h"
 
 enum { kMostArguments = 8 };
 
@@ -151,7 +152,6 @@ static PyObject* fast_queue_run(PyObject* self, PyObject* const* argv, Py_ssize_
   return PyLong_FromLongLong(((long long)step << 32) | (uint32_t)status);
 }
 
-/* Calls that neither wait nor lead to a function of Python. */
 /* The dict of open Context objects, once watch_contexts() has told. */
 static PyObject* open_contexts;
 
@@ -168,6 +168,7 @@ static PyObject* fast_watch_contexts(PyObject* self, PyObject* const* argv, Py_s
   Py_RETURN_NONE;
 }
 
+/* Calls that neither wait nor lead to a function of Python, but for looks. */
 ART_ENTER(set_context, 1)
 return PyLong_FromLong((long)aclrtSetCurrentContext((aclrtContext)v[0]));
 ART_LEAVE
@@ -180,13 +181,17 @@ ART_LEAVE
 
 ART_ENTER(event_status, 1)
 aclrtEventRecordedStatus state = 0;
+PyThreadState* thread = art_look();
 aclError status = aclrtQueryEventStatus((aclrtEvent)v[0], &state);
+art_look_over(thread);
 return value_or((uintptr_t)state, status);
 ART_LEAVE
 
 ART_ENTER(stream_status, 1)
 aclrtStreamStatus state = 0;
+PyThreadState* thread = art_look();
 aclError status = aclrtStreamQuery((aclrtStream)v[0], &state);
+art_look_over(thread);
 return value_or((uintptr_t)state, status);
 ART_LEAVE
 

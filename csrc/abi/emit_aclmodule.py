@@ -233,14 +233,17 @@ def _call_lines(call: PythonCall, function: Function) -> list[str]:
     inside = ", ".join(_argument(p, call) for p in function.params)
     expression = f"{function.name}({inside})"
     none = call.call.shape == "none" or function.ret == "void"
-    if call.releases_gil:
+    if call.releases_gil or call.looks:
         assign = "" if none else "ret = "
         declare = [] if none else [f"  {function.ret} ret;"]
+        give, take = ("PyEval_SaveThread", "PyEval_RestoreThread")
+        if not call.releases_gil:
+            give, take = ("art_look", "art_look_over")
         return [
             *declare,
-            "  PyThreadState *thread = PyEval_SaveThread();",
+            f"  PyThreadState *thread = {give}();",
             f"  {assign}{expression};",
-            "  PyEval_RestoreThread(thread);",
+            f"  {take}(thread);",
         ]
     return [f"  {expression};" if none else f"  {function.ret} ret = {expression};"]
 

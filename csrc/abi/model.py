@@ -128,6 +128,7 @@ class PythonCall:
     releases_gil: bool
     source: str
     function: Function | None = None  # None: nothing of the ABI stands behind it
+    looks: bool = False  # at what the device has done: releases the GIL in modelled time
 
 
 @dataclass(frozen=True)
@@ -242,7 +243,12 @@ class Model:
 
     def python_calls(self) -> tuple[PythonCall, ...]:
         """Everything in the Python module `acl`, by name."""
-        with_function = [replace(c, function=f) for f in self.functions for c in f.python_calls]
+        looks = self.timing["calls"]["looks"]
+        with_function = [
+            replace(c, function=f, looks=f.name in looks)
+            for f in self.functions
+            for c in f.python_calls
+        ]
         return tuple(sorted((*with_function, *self.pure_calls), key=lambda c: c.call.name))
 
     def column(self, lib: Library) -> tuple[Function, ...]:

@@ -3433,7 +3433,10 @@ static PyObject *py_rt_event_elapsed_time(PyObject *self, PyObject *const *argv,
       art_get_k(argv[1], &v_endEvent))
     return art_refuse("acl.rt.event_elapsed_time", "startEvent:k endEvent:k", argv, argc);
   float o_ms = {0};
-  aclError ret = aclrtEventElapsedTime(&o_ms, (aclrtEvent)(uintptr_t)v_startEvent, (aclrtEvent)(uintptr_t)v_endEvent);
+  aclError ret;
+  PyThreadState *thread = art_look();
+  ret = aclrtEventElapsedTime(&o_ms, (aclrtEvent)(uintptr_t)v_startEvent, (aclrtEvent)(uintptr_t)v_endEvent);
+  art_look_over(thread);
   return art_pair(PyFloat_FromDouble(o_ms), PyLong_FromLong((int)(ret)));
 }
 
@@ -3444,7 +3447,10 @@ static PyObject *py_rt_event_get_timestamp(PyObject *self, PyObject *const *argv
       art_get_k(argv[0], &v_event))
     return art_refuse("acl.rt.event_get_timestamp", "event:k", argv, argc);
   uint64_t o_timestamp = {0};
-  aclError ret = aclrtEventGetTimestamp((aclrtEvent)(uintptr_t)v_event, &o_timestamp);
+  aclError ret;
+  PyThreadState *thread = art_look();
+  ret = aclrtEventGetTimestamp((aclrtEvent)(uintptr_t)v_event, &o_timestamp);
+  art_look_over(thread);
   return art_pair(PyLong_FromUnsignedLongLong((unsigned long long)(o_timestamp)), PyLong_FromLong((int)(ret)));
 }
 
@@ -3613,7 +3619,10 @@ static PyObject *py_rt_get_event_avail_num(PyObject *self, PyObject *const *argv
   (void)argv;
   (void)argc;
   uint32_t o_eventCount = {0};
-  aclError ret = aclrtGetEventAvailNum(&o_eventCount);
+  aclError ret;
+  PyThreadState *thread = art_look();
+  ret = aclrtGetEventAvailNum(&o_eventCount);
+  art_look_over(thread);
   return art_pair(PyLong_FromUnsignedLong((unsigned long)(uintptr_t)(o_eventCount)), PyLong_FromLong((int)(ret)));
 }
 
@@ -3624,7 +3633,10 @@ static PyObject *py_rt_get_event_id(PyObject *self, PyObject *const *argv, Py_ss
       art_get_k(argv[0], &v_event))
     return art_refuse_plainly("get_event_id", "event:k", argv, argc);
   uint32_t o_eventId = {0};
-  aclError ret = aclrtGetEventId((aclrtEvent)(uintptr_t)v_event, &o_eventId);
+  aclError ret;
+  PyThreadState *thread = art_look();
+  ret = aclrtGetEventId((aclrtEvent)(uintptr_t)v_event, &o_eventId);
+  art_look_over(thread);
   return art_pair(PyLong_FromUnsignedLong((unsigned long)(uintptr_t)(o_eventId)), PyLong_FromLong((int)(ret)));
 }
 
@@ -4759,7 +4771,10 @@ static PyObject *py_rt_query_event(PyObject *self, PyObject *const *argv, Py_ssi
       art_get_k(argv[0], &v_event))
     return art_refuse("acl.rt.query_event", "event:k", argv, argc);
   aclrtEventStatus o_status = {0};
-  aclError ret = aclrtQueryEvent((aclrtEvent)(uintptr_t)v_event, &o_status);
+  aclError ret;
+  PyThreadState *thread = art_look();
+  ret = aclrtQueryEvent((aclrtEvent)(uintptr_t)v_event, &o_status);
+  art_look_over(thread);
   return art_pair(PyLong_FromUnsignedLong((unsigned int)(o_status)), PyLong_FromLong((int)(ret)));
 }
 
@@ -4770,7 +4785,10 @@ static PyObject *py_rt_query_event_status(PyObject *self, PyObject *const *argv,
       art_get_k(argv[0], &v_event))
     return art_refuse("acl.rt.query_event_status", "event:k", argv, argc);
   aclrtEventRecordedStatus o_status = {0};
-  aclError ret = aclrtQueryEventStatus((aclrtEvent)(uintptr_t)v_event, &o_status);
+  aclError ret;
+  PyThreadState *thread = art_look();
+  ret = aclrtQueryEventStatus((aclrtEvent)(uintptr_t)v_event, &o_status);
+  art_look_over(thread);
   return art_pair(PyLong_FromUnsignedLong((unsigned int)(o_status)), PyLong_FromLong((int)(ret)));
 }
 
@@ -4781,7 +4799,10 @@ static PyObject *py_rt_query_event_wait_status(PyObject *self, PyObject *const *
       art_get_k(argv[0], &v_event))
     return art_refuse("acl.rt.query_event_wait_status", "event:k", argv, argc);
   aclrtEventWaitStatus o_status = {0};
-  aclError ret = aclrtQueryEventWaitStatus((aclrtEvent)(uintptr_t)v_event, &o_status);
+  aclError ret;
+  PyThreadState *thread = art_look();
+  ret = aclrtQueryEventWaitStatus((aclrtEvent)(uintptr_t)v_event, &o_status);
+  art_look_over(thread);
   return art_pair(PyLong_FromUnsignedLong((unsigned long)(uintptr_t)(o_status)), PyLong_FromLong((int)(ret)));
 }
 
@@ -5184,7 +5205,10 @@ static PyObject *py_rt_stream_query(PyObject *self, PyObject *const *argv, Py_ss
       art_get_k(argv[0], &v_stream))
     return art_refuse("acl.rt.stream_query", "stream:k", argv, argc);
   aclrtStreamStatus o_status = {0};
-  aclError ret = aclrtStreamQuery((aclrtStream)(uintptr_t)v_stream, &o_status);
+  aclError ret;
+  PyThreadState *thread = art_look();
+  ret = aclrtStreamQuery((aclrtStream)(uintptr_t)v_stream, &o_status);
+  art_look_over(thread);
   return art_pair(PyLong_FromUnsignedLong((unsigned int)(o_status)), PyLong_FromLong((int)(ret)));
 }
 

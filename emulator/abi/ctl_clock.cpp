@@ -26,6 +26,13 @@ ART_CTL int64_t art_ctl_clock_now() {
   return now;
 }
 
+// Where it stands whether a call that answers what the device has done brings the clock forward
+// first, and so waits for other threads: 0 until it does.
+ART_CTL const int32_t* art_ctl_looks_wait() {
+  static_assert(sizeof(ascendrt::core::g_looks_wait) == sizeof(int32_t));
+  return reinterpret_cast<const int32_t*>(&ascendrt::core::g_looks_wait);
+}
+
 // For virtual time only, as what follows. Null without memory.
 ART_CTL void* art_ctl_signal_new() { return new (std::nothrow) ascendrt::core::HostSignal; }
 

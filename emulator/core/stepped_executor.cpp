@@ -28,6 +28,8 @@ std::atomic<SteppedExecutor*> g_stepped{nullptr};
 
 }  // namespace
 
+std::atomic<int32_t> g_looks_wait{0};
+
 SteppedExecutor::SteppedExecutor(size_t devices, CostModel model, const TimeSettings& settings,
                                  std::string soc_name)
     : Executor(devices),
@@ -43,6 +45,7 @@ SteppedExecutor::SteppedExecutor(size_t devices, CostModel model, const TimeSett
     engines_[i].capacity = model_.capacity(static_cast<Engine>(i % kEngines));
   }
   g_stepped.store(this, std::memory_order_release);
+  g_looks_wait.store(1, std::memory_order_relaxed);  // who looks has a runtime already
 }
 
 SteppedExecutor* stepped_executor() { return g_stepped.load(std::memory_order_acquire); }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <limits>
 #include <map>
@@ -207,5 +208,7 @@ class SteppedExecutor::Section {
 
 // Null in real time.
 SteppedExecutor* stepped_executor();
+// 1 once there is one.
+extern std::atomic<int32_t> g_looks_wait;
 
 }  // namespace ascendrt::core

@@ -26,7 +26,11 @@ def script(text: str, clock: str) -> subprocess.Popen[str]:
 
 def run(text: str, clock: str) -> str:
     with script(text, clock) as child:
-        out, err = child.communicate(timeout=60)
+        try:
+            out, err = child.communicate(timeout=60)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            raise
     assert child.returncode == 0, err
     return out
 
@@ -126,3 +130,49 @@ def test_a_future_tells_what_became_of_it() -> None:
     with pytest.raises(CancelledError):
         withdrawn.result()
     assert repr(withdrawn) == "<Future cancelled>"
+
+
+_BUSY = """
+import asyncio
+import time
+import acl
+from ascendrt import Device, Event, Memory, Stream
+device = Device(0)
+block, streams, events = Memory(4096), [Stream() for _ in range(3)], [Event() for _ in range(3)]
+def work(n):
+    for _ in range(3):
+        streams[n].fill(block, n)
+        streams[n].record(events[n])
+    LOOK
+    streams[n].synchronize()
+def round():
+    futures = [clock.start(lambda n=n: work(n)) for n in (1, 2)]
+    work(0)
+    for future in futures:
+        future.result()
+async def several():
+    await asyncio.gather(*(asyncio.to_thread(work, n) for n in range(3)))
+began = time.monotonic()
+for _ in range(20):
+    round()
+    ascendrt.run(several())
+print(time.monotonic() - began < 15)
+"""
+
+
+@pytest.mark.parametrize(
+    "look",
+    [
+        "streams[n].done",
+        "events[n].done",
+        "acl.rt.stream_query(streams[n].address)",
+        "acl.rt.query_event_status(events[n].address)",
+        "acl.rt.event_get_timestamp(events[n].address)",
+    ],
+)
+def test_who_looks_at_the_device_lets_the_others_run(
+    look: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A look brings the device's clock forward, and so waits for threads that need the GIL."""
+    monkeypatch.setenv("ASCENDRT_HOST_GRACE_MS", "20000")
+    assert run(_BUSY.replace("LOOK", look), "virtual") == "True\n"
