@@ -85,7 +85,10 @@ class HalfKernel {
       view.dtype = ACL_FLOAT;
       next += room({ACL_FLOAT, view.shape});
     };
-    for (size_t i = 0; i < wide_in.size(); ++i) {
+    const size_t first = takes_halves() ? 1 : 0;
+    float* const spare = reinterpret_cast<float*>(next);
+    if (first == 1) next += room({ACL_FLOAT, in[0].shape});
+    for (size_t i = first; i < wide_in.size(); ++i) {
       ops::TensorView& view = wide_in[i];
       if (!is_half(view.dtype) || view.data == nullptr) continue;
       if (constants_[i] != nullptr) {  // widened when the op was built
@@ -97,17 +100,22 @@ class HalfKernel {
       take(view);
       ops::cast(half, view, exec);
     }
-    for (ops::TensorView& view : wide_out) {
-      if (is_half(view.dtype)) take(view);
+    for (size_t i = first; i < wide_out.size(); ++i) {
+      if (is_half(wide_out[i].dtype)) take(wide_out[i]);
     }
-    inner_.run(wide_in, wide_out, exec);
-    for (size_t i = 0; i < out.size(); ++i) {
+    if (first == 1) {
+      inner_.run_halves(wide_in, wide_out, exec, spare);
+    } else {
+      inner_.run(wide_in, wide_out, exec);
+    }
+    for (size_t i = first; i < out.size(); ++i) {
       if (is_half(out[i].dtype)) ops::cast(wide_out[i], out[i], exec);
     }
   }
 
  private:
   static int64_t room(const TensorType& type) { return rounded(bytes_of(type)); }
+  bool takes_halves() const { return inner_.run_halves != nullptr && constants_[0] == nullptr; }
 
   Kernel inner_;
   std::vector<TensorType> inputs_;  // as the inner kernel sees them
@@ -174,7 +182,9 @@ Kernel build_op(const OpType& type, const OpView& view, std::span<const TensorTy
   }
   std::vector<TensorType> made(outputs.begin(), outputs.end());
   for (size_t i = 0; i < made.size(); ++i) {
-    if (is_half(made[i].dtype)) made[i].dtype = ACL_FLOAT;
+    if (!is_half(made[i].dtype)) continue;
+    const bool as_it_is = i == 0 && inner.run_halves != nullptr && constants[0] == nullptr;
+    made[i].dtype = as_it_is ? ACL_DT_UNDEFINED : ACL_FLOAT;  // undefined: needs no room
   }
   const auto kernel = std::make_shared<const HalfKernel>(std::move(inner), inputs, made, constants);
   return {

@@ -87,6 +87,9 @@ struct Kernel {
   // Bit i: input i is a constant whose values were taken over when the kernel was made; a run does
   // not read it.
   uint8_t unread = 0;
+  // The same where input 0 and output 0 are of halves, other operands widened as for `run`; `room`
+  // has a float for each element of input 0. Empty: all are widened.
+  std::function<void(Inputs, Outputs, const ops::Exec&, float* room)> run_halves = nullptr;
 };
 
 // Runs a kernel, unless all it makes is empty: other dims may then be of any size.

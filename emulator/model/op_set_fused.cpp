@@ -104,17 +104,22 @@ Kernel build_fused(const OpView& v, std::span<const TensorType>) {
   for (size_t i = kFirstBeside; i < v.inputs.size() && i < 8; ++i) {
     if (spread_of(v, i, y) == ops::Spread::kFull) in_place |= static_cast<uint8_t>(1U << i);
   }
-  return {[chain, matmul, columns](Inputs in, Outputs out, const ops::Exec& exec) {
-            std::vector<const float*> beside;
-            for (size_t i = kFirstBeside; i < in.size(); ++i) {
-              beside.push_back(in[i].as<const float>());
-            }
-            const ops::FinishTile finish = [&](const ops::ResultTile& tile) {
-              chain->run(tile, beside, columns);
-            };
-            matmul.run(in, out, exec, &finish);
-          },
-          matmul.scratch_bytes, false, in_place, matmul.unread()};
+  const auto run = [chain, matmul, columns](Inputs in, Outputs out, const ops::Exec& exec,
+                                            float* room) {
+    std::vector<const float*> beside;
+    for (size_t i = kFirstBeside; i < in.size(); ++i) beside.push_back(in[i].as<const float>());
+    const ops::FinishTile finish = [&](const ops::ResultTile& tile) {
+      chain->run(tile, beside, columns);
+    };
+    matmul.run(in, out, exec, &finish, room);
+  };
+  Kernel kernel = make_kernel(
+      [run](Inputs in, Outputs out, const ops::Exec& exec) { run(in, out, exec, nullptr); });
+  kernel.run_halves = run;
+  kernel.scratch_bytes = matmul.scratch_bytes;
+  kernel.in_place = in_place;
+  kernel.unread = matmul.unread();
+  return kernel;
 }
 
 // --- FusedElementwise(x, tensors beside it ...) ---

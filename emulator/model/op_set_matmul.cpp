@@ -65,17 +65,17 @@ MatmulShape matmul_shape(const OpView& v, size_t most) {
 
 // One product of the batch; the left matrix is turned into `turned` when it needs to be.
 void Matmul::run_one(int64_t index, Inputs in, Outputs out, float* turned, const ops::Exec& exec,
-                     const ops::FinishTile* finish) const {
+                     const ops::FinishTile* finish, float* room) const {
   const MatmulShape& s = shape;
-  const float* left =
-      in[0].as<const float>() + batch_index(s.a_batch, s.batch, index) * s.rows * s.depth;
+  ops::MatrixOperand left =
+      ops::MatrixOperand(in[0], room).at(batch_index(s.a_batch, s.batch, index) * s.rows * s.depth);
   if (s.transposed_a) {
-    ops::transpose_matrix(left, s.depth, s.rows, turned);
+    ops::transpose_matrix(left.floats, s.depth, s.rows, turned);
     left = turned;
   }
   const float* bias = s.has_bias ? in[2].as<const float>() : nullptr;
   const int64_t which = batch_index(s.b_batch, s.batch, index);
-  float* y = out[0].as<float>() + index * s.rows * s.columns;
+  const ops::MatrixTarget y = ops::MatrixTarget(out[0]).at(index * s.rows * s.columns);
   // Rows count through the whole batch for who finishes tiles.
   const ops::FinishTile shifted = [&](const ops::ResultTile& tile) {
     ops::ResultTile whole = tile;
@@ -93,21 +93,30 @@ void Matmul::run_one(int64_t index, Inputs in, Outputs out, float* turned, const
 
 // Several products are shared out as they are, a single one in pieces. With one right-hand side the
 // rows of all left-hand sides are those of one product.
-void Matmul::run(Inputs in, Outputs out, const ops::Exec& exec,
-                 const ops::FinishTile* finish) const {
+void Matmul::run(Inputs in, Outputs out, const ops::Exec& exec, const ops::FinishTile* finish,
+                 float* room) const {
   const int64_t count = shape.batch.elements();
   if (count == 0) return;
   auto* turned = static_cast<float*>(exec.scratch);
+  std::vector<ops::TensorView> wide;
+  // Read in another order, or by several products: widened before.
+  const bool shared = count > 1 && shape.batch_b > 1;
+  if (in[0].dtype != ACL_FLOAT && (shape.transposed_a || shared)) {
+    wide.assign(in.begin(), in.end());
+    wide[0] = {room, ACL_FLOAT, in[0].shape};
+    ops::cast(in[0], wide[0], exec);
+    in = wide;
+  }
   if (count > 1 && shape.batch_b == 1 && !shape.transposed_a) {
     Matmul whole = *this;
     whole.shape.rows = shape.rows * count;
     whole.shape.batch = whole.shape.a_batch = {};
-    return whole.run_one(0, in, out, turned, exec, finish);
+    return whole.run_one(0, in, out, turned, exec, finish, room);
   }
-  if (count == 1) return run_one(0, in, out, turned, exec, finish);
+  if (count == 1) return run_one(0, in, out, turned, exec, finish, room);
   const int64_t step = shape.transposed_a ? shape.rows * shape.depth : 0;
   ops::parallel_for(exec, count,
-                    [&](int64_t i) { run_one(i, in, out, turned + i * step, {}, finish); });
+                    [&](int64_t i) { run_one(i, in, out, turned + i * step, {}, finish, room); });
 }
 
 Matmul make_matmul(const OpView& v, size_t most) {
@@ -159,8 +168,14 @@ Kernel build_matmul(const OpView& v, std::span<const TensorType>) {
             s.transposed_a ? s.rows * s.depth * 8 : 0, false};
   }
   const Matmul matmul = make_matmul(v, kOperands);
-  return {[matmul](Inputs in, Outputs out, const ops::Exec& exec) { matmul.run(in, out, exec); },
-          matmul.scratch_bytes, false, 0, matmul.unread()};
+  Kernel kernel = make_kernel(
+      [matmul](Inputs in, Outputs out, const ops::Exec& exec) { matmul.run(in, out, exec); });
+  kernel.run_halves = [matmul](Inputs in, Outputs out, const ops::Exec& exec, float* room) {
+    matmul.run(in, out, exec, nullptr, room);
+  };
+  kernel.scratch_bytes = matmul.scratch_bytes;
+  kernel.unread = matmul.unread();
+  return kernel;
 }
 
 constexpr OpType kTable[] = {

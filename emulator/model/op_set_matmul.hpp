@@ -35,14 +35,15 @@ struct Matmul {
   std::shared_ptr<const std::vector<ops::PackedMatrix>> packed;  // of a constant right-hand side
   int64_t scratch_bytes = 0;
 
-  void run(Inputs in, Outputs out, const ops::Exec& exec,
-           const ops::FinishTile* finish = nullptr) const;
+  // Input 0 and output 0 may be halves; `room` has then a float for each of input 0.
+  void run(Inputs in, Outputs out, const ops::Exec& exec, const ops::FinishTile* finish = nullptr,
+           float* room = nullptr) const;
   // What a kernel says of its inputs.
   uint8_t unread() const { return packed->empty() ? 0 : 1U << 1U; }
 
  private:
   void run_one(int64_t index, Inputs in, Outputs out, float* turned, const ops::Exec& exec,
-               const ops::FinishTile* finish) const;
+               const ops::FinishTile* finish, float* room) const;
 };
 Matmul make_matmul(const OpView& v, size_t most);
 

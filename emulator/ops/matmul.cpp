@@ -25,6 +25,48 @@ int64_t rows_per_item(const Product& p, int64_t tiles, int threads) {
 
 }  // namespace
 
+MatrixOperand::MatrixOperand(const TensorView& tensor, float* room) {
+  if (tensor.dtype == ACL_FLOAT) {
+    floats = tensor.as<const float>();
+    return;
+  }
+  halves = tensor.as<const uint16_t>();
+  widen = tensor.dtype == ACL_FLOAT16 ? vector_kernels().from_half : vector_kernels().from_brain;
+  this->room = room;
+}
+
+MatrixOperand MatrixOperand::at(int64_t element) const {
+  MatrixOperand moved = *this;
+  if (floats != nullptr) moved.floats += element;
+  if (halves != nullptr) moved.halves += element;
+  if (room != nullptr) moved.room += element;
+  return moved;
+}
+
+MatrixTarget::MatrixTarget(const TensorView& tensor) {
+  if (tensor.dtype == ACL_FLOAT) {
+    floats = tensor.as<float>();
+    return;
+  }
+  halves = tensor.as<uint16_t>();
+  narrow = tensor.dtype == ACL_FLOAT16 ? vector_kernels().to_half : vector_kernels().to_brain;
+}
+
+MatrixTarget MatrixTarget::at(int64_t element) const {
+  MatrixTarget moved = *this;
+  if (floats != nullptr) moved.floats += element;
+  if (halves != nullptr) moved.halves += element;
+  return moved;
+}
+
+void MatrixTarget::put(const float* values, int64_t at, int64_t count) const {
+  if (floats != nullptr) {
+    std::copy_n(values, count, floats + at);
+  } else {
+    narrow(values, halves + at, count);
+  }
+}
+
 void pack_matrix(const VectorKernels& kernels, PackedShape shape, const MatrixSource& from,
                  float* to) {
   const int64_t most = kernels.max_blocks * kLanes;
@@ -62,18 +104,37 @@ void Product::run(const Exec& exec) const {
   const int threads = exec.workers.threads();
   const int64_t run = threads == 1 ? tiles : std::max<int64_t>(1, tiles * pieces / (8 * threads));
   const int64_t runs = (tiles + run - 1) / run;
+  const bool halves = a.halves != nullptr;
+  const bool at_once = halves && runs > 1;  // pieces are read by several items
+  if (at_once) {
+    parallel_for(exec, pieces, [&](int64_t i) {
+      widened(i * grain, std::min(grain, rows - i * grain), a.room + i * grain * shape.depth);
+    });
+  }
   parallel_for(exec, pieces * runs, [&](int64_t i) {
     const int64_t first = i / runs * grain;
+    const int64_t count = std::min(grain, rows - first);
     const int64_t end = std::min(tiles, (i % runs + 1) * run);
+    const float* left = halves ? a.room + first * shape.depth : a.floats + first * a_step;
+    // One piece of the room is enough for one thread, and stays in the cache.
+    if (halves && !at_once) {
+      left = widened(first, count, a.room + (threads == 1 ? 0 : first * shape.depth));
+    }
     for (int64_t tile = i % runs * run; tile < end; ++tile) {
       // Behind a run the threads in between take theirs.
       const int64_t next = tile + 1 < end ? tile + 1 : (tile + 1 + (threads - 1) * run) % tiles;
-      run_tile(tile, next, first, std::min(grain, rows - first));
+      run_tile(tile, next, left, first, count);
     }
   });
 }
 
-void Product::run_tile(int64_t tile, int64_t next, int64_t first_row, int64_t count) const {
+const float* Product::widened(int64_t first_row, int64_t count, float* room) const {
+  a.widen(a.halves + first_row * shape.depth, room, count * shape.depth);
+  return room;
+}
+
+void Product::run_tile(int64_t tile, int64_t next, const float* left, int64_t first_row,
+                       int64_t count) const {
   const int64_t most = kernels.max_blocks * kLanes;
   const int64_t column = tile * most;
   const int64_t used = std::min(most, shape.columns - column);
@@ -85,15 +146,17 @@ void Product::run_tile(int64_t tile, int64_t next, int64_t first_row, int64_t co
     std::copy_n(bias + column, used, start.begin());
     args.bias = start.data();
   }
-  args.x_step = a_step;
+  args.x_step = a.halves != nullptr ? shape.depth : a_step;
   args.depth = shape.depth;
   args.weights = packed + column * shape.depth;
   const float* ahead = packed + next * most * shape.depth;
-  args.x = a + first_row * a_step;
-  float* const result = y + first_row * y_step + column;
-  args.target = result;
-  args.target_step = y_step;
-  if (used == width && finish == nullptr) {
+  args.x = left;
+  const MatrixTarget target = y.at(first_row * y_step + column);
+  float* const result = target.floats;
+  // Only fetched ahead by it.
+  args.target = result != nullptr ? result : reinterpret_cast<const float*>(target.halves);
+  args.target_step = result != nullptr ? y_step : y_step / 2;
+  if (used == width && finish == nullptr && result != nullptr) {
     args.y = result;
     args.y_step = y_step;
     matrix_rows(kernels, blocks, args, count, ahead,
@@ -116,9 +179,9 @@ void Product::store(const ResultTile& tile, int64_t width) const {
     std::copy_n(tile.tile + r * width, tile.columns, tile.tile + r * tile.columns);
   }
   if (finish != nullptr) (*finish)(tile);
-  float* to = y + tile.first_row * y_step + tile.first_column;
   for (int64_t r = 0; r < tile.rows; ++r) {
-    std::copy_n(tile.tile + r * tile.columns, tile.columns, to + r * y_step);
+    y.put(tile.tile + r * tile.columns, (tile.first_row + r) * y_step + tile.first_column,
+          tile.columns);
   }
 }
 
@@ -131,8 +194,9 @@ PackedMatrix::PackedMatrix(const float* b, int64_t depth, int64_t columns, Trans
   pack_matrix(kernels, shape_, {b, turned ? 1 : columns, turned ? depth : 1}, data_.data());
 }
 
-void PackedMatrix::multiply(const float* a, int64_t rows, const float* bias, float* y,
-                            const Exec& exec, const FinishTile* finish) const {
+void PackedMatrix::multiply(const MatrixOperand& a, int64_t rows, const float* bias,
+                            const MatrixTarget& y, const Exec& exec,
+                            const FinishTile* finish) const {
   Product product{kernels_, shape_, data_.data()};
   product.bias = bias;
   product.a = a;

@@ -9,6 +9,7 @@
 
 #include "ops/packed.hpp"
 #include "ops/parallel.hpp"
+#include "ops/tensor.hpp"
 #include "ops/vector.hpp"
 
 namespace ascendrt::ops {
@@ -46,15 +47,42 @@ struct ResultTile {
 };
 using FinishTile = std::function<void(const ResultTile&)>;
 
+// The left matrix, row after row: floats, or halves that are widened into `room`, which has a float
+// for each of them, before they are read.
+struct MatrixOperand {
+  const float* floats = nullptr;
+  const uint16_t* halves = nullptr;
+  void (*widen)(const uint16_t*, float*, int64_t) = nullptr;
+  float* room = nullptr;
+
+  MatrixOperand() = default;
+  MatrixOperand(const float* data) : floats(data) {}  // NOLINT: an operand as it is
+  MatrixOperand(const TensorView& tensor, float* room);
+  MatrixOperand at(int64_t element) const;
+};
+
+// Where a result goes: floats, or halves that finished tiles are narrowed to.
+struct MatrixTarget {
+  float* floats = nullptr;
+  uint16_t* halves = nullptr;
+  void (*narrow)(const float*, uint16_t*, int64_t) = nullptr;
+
+  MatrixTarget() = default;
+  MatrixTarget(float* data) : floats(data) {}       // NOLINT: a target as it is
+  explicit MatrixTarget(const TensorView& tensor);  // float, float16 or bfloat16
+  MatrixTarget at(int64_t element) const;
+  void put(const float* values, int64_t at, int64_t count) const;
+};
+
 // y[r][c] = (sum of a[r][k] * b[k][c]) + bias[c]. Rows of a and y are a_step and y_step apart.
 struct Product {
   const VectorKernels& kernels;
   PackedShape shape;
   const float* packed;
   const float* bias = nullptr;  // `columns` values
-  const float* a = nullptr;
-  int64_t a_step = 0;
-  float* y = nullptr;
+  MatrixOperand a = {};
+  int64_t a_step = 0;  // of halves: the depth
+  MatrixTarget y = {};
   int64_t y_step = 0;
   int64_t rows = 0;
   const FinishTile* finish = nullptr;  // runs on every tile before it is stored
@@ -62,7 +90,9 @@ struct Product {
   void run(const Exec& exec) const;
 
  private:
-  void run_tile(int64_t tile, int64_t next, int64_t first_row, int64_t count) const;
+  void run_tile(int64_t tile, int64_t next, const float* left, int64_t first_row,
+                int64_t count) const;
+  const float* widened(int64_t first_row, int64_t count, float* room) const;
   void store(const ResultTile& tile, int64_t width) const;
 };
 
@@ -74,8 +104,8 @@ class PackedMatrix {
                const VectorKernels& kernels = vector_kernels());
 
   // y[rows][columns] = a[rows][depth] * b + bias. bias: `columns` values or null.
-  void multiply(const float* a, int64_t rows, const float* bias, float* y, const Exec& exec,
-                const FinishTile* finish = nullptr) const;
+  void multiply(const MatrixOperand& a, int64_t rows, const float* bias, const MatrixTarget& y,
+                const Exec& exec, const FinishTile* finish = nullptr) const;
 
  private:
   const VectorKernels& kernels_;

@@ -9,9 +9,11 @@ import differential
 import numpy as np
 import onnx
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
-from ascendrt import _ctl
+from ascendrt import Device, Model, _ctl
 from benchmarks import networks
 
 Array = np.ndarray[Any, Any]
@@ -116,3 +118,46 @@ def test_an_unknown_mode_is_refused_with_the_known_ones(tmp_path: Path) -> None:
     with pytest.raises(_ctl.ConvertError, match=r"'fp17' is not known.*allow_fp32_to_fp16"):
         differential.convert(model, tmp_path / "x.om", "precision_mode=fp17")
     assert not (tmp_path / "x.om").exists()
+
+
+def product_twice(dtype: int, a: Any, b: Any, constant: Array | None, turned: int) -> Any:
+    """On the narrow type, and on float32 between casts."""
+    wide = TensorProto.FLOAT
+    more: dict[str, Any] = {"transA": turned} if len(a) == 2 else {}
+    kind = "Gemm" if more else "MatMul"
+    nodes = [
+        *(helper.make_node("Cast", [name], [f"{name}w"], to=wide) for name in "ab"),
+        helper.make_node(kind, ["a", "b"], ["y"], **more),
+        helper.make_node(kind, ["aw", "bw"], ["zw"], **more),
+        helper.make_node("Cast", ["zw"], ["z"], to=dtype),
+    ]
+    inputs = [helper.make_tensor_value_info("a", dtype, a)]
+    inputs += [] if constant is not None else [helper.make_tensor_value_info("b", dtype, b)]
+    stored = [] if constant is None else [numpy_helper.from_array(constant, "b")]
+    outputs = [helper.make_tensor_value_info(name, dtype, None) for name in "yz"]
+    graph = helper.make_graph(nodes, "g", inputs, outputs, stored)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    batch=st.sampled_from([(), (1,), (3,), (2, 2)]), shared=st.booleans(), known=st.booleans(),
+    turned=st.integers(0, 1), rows=st.sampled_from([1, 2, 9, 63, 150, 300]),
+    depth=st.sampled_from([1, 7, 64, 400]), columns=st.sampled_from([1, 15, 32, 77]),
+)  # fmt: skip
+def test_products_of_halves_are_rounded_once(
+    tmp_path_factory: pytest.TempPathFactory, batch: tuple[int, ...], shared: bool, known: bool,
+    turned: int, rows: int, depth: int, columns: int,
+) -> None:  # fmt: skip
+    """Sums are float32 whatever order pieces are widened in: the same bits as between casts."""
+    turned = 0 if batch else turned
+    a = (*batch, depth, rows) if turned else (*batch, rows, depth)
+    b = (depth, columns) if shared else (*batch, depth, columns)
+    draw = np.random.default_rng(rows * depth + columns)
+    x, w = (draw.standard_normal(size).astype(np.float16) for size in (a, b))
+    model = product_twice(TensorProto.FLOAT16, a, b, w if known else None, turned)
+    om = tmp_path_factory.mktemp("product") / "net.om"
+    differential.convert(model, om)
+    with Device(), Model(om) as loaded:
+        near, far = loaded(x) if known else loaded(x, w)
+    assert near.dtype == np.float16 and near.tobytes() == far.tobytes()
