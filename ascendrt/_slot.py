@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ascendrt import _lib, dtypes
+from ascendrt import _lib, _waits, dtypes
 from ascendrt._lib import fast
 from ascendrt._owned import Owned
 from ascendrt.clocks import clock
@@ -136,7 +136,11 @@ class Slot(Owned):
             model.execute_now(self)
             return [self.fetch.read(index) for index in range(len(plan.outputs))]
         model.queue(self, plan.gear)
-        self._wait_at_once()
+        try:
+            self._wait_at_once()
+        except KeyboardInterrupt:
+            self.queued = True  # the run goes on
+            raise
         return [
             self.fetch.memory(index).read(shape, self._dtype(index))
             for index, shape in enumerate(plan.outputs)
@@ -153,9 +157,9 @@ class Slot(Owned):
             view[...] = array
             if rest is not None:
                 rest.fill(0)
-        self.queued, self._follows = True, stream is not None
         before = 0 if stream is None else stream.record(self.ready).address
         self._model.queue(self, plan.gear, before, form.ins, form.outs)
+        self.queued, self._follows = True, stream is not None
         if stream is not None:
             stream.wait(self.over)
 
@@ -171,13 +175,21 @@ class Slot(Owned):
         if self.takes_turn:  # another's work, which may wait for anything
             self.stream.synchronize()
             return
-        wait, address = fast.synchronize_stream, self._stream_address
-        if code := wait(address):
-            ids = {"model_id": self._model.model_id}
-            self.stream.failed(code, "aclrtSynchronizeStream", wait, address, **ids)
+        wait, address, api = fast.synchronize_stream, self._stream_address, "aclrtSynchronizeStream"
+        durations, began_ns = self._model.durations, clock().now_ns()
+        if durations.in_slices():
+            code, api = _waits.wait(api, address)
+        else:
+            code = wait(address)
+        durations.note(began_ns)
+        if code:
+            self.stream.failed(code, api, wait, address, model_id=self._model.model_id)
 
     def abandon(self) -> None:
-        """After a run that could be queued in part only: wait until nothing of it is left."""
+        """After a run that could be queued in part only: wait until nothing of it is left.
+
+        Not after Ctrl-C: then it was queued or was not.
+        """
         with contextlib.suppress(AclError):
             self.stream.synchronize()
         self.queued = False

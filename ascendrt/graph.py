@@ -97,7 +97,8 @@ class Graph(InContext):
         """Queue all of the recorded work in a stream. Source: aclmdlRIExecuteAsync."""
         self._require_open()
         arguments = (self._address, _lib.address(stream.handle))
-        if code := fast.graph_execute_async(*arguments):
+        call = fast.graph_execute_async
+        if code := stream.submit(self._needs, call, *arguments):
             ids = {"graph": self, "stream": stream}
-            self.failed(code, "aclmdlRIExecuteAsync", fast.graph_execute_async, *arguments, **ids)
+            self.failed(code, "aclmdlRIExecuteAsync", call, *arguments, **ids)
         stream.keep(self._needs)

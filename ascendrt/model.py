@@ -20,7 +20,7 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from ascendrt import _lib, dtypes, interop
+from ascendrt import _lib, _waits, dtypes, interop
 from ascendrt._lib import call, fast
 from ascendrt._openrun import OpenRun
 from ascendrt._owned import Owned, settle
@@ -28,6 +28,7 @@ from ascendrt._slot import Array, Plan, Run, Slot
 from ascendrt.clocks import Signal, clock
 from ascendrt.closing import close_all
 from ascendrt.device import Scope, init
+from ascendrt.errors import AclError
 from ascendrt.stream import Stream
 from ascendrt.tensors import GEAR_TENSOR, Description, Gear, Gears, TensorSpec
 
@@ -57,6 +58,7 @@ class Model(Owned):
         # Of executions, slots and users. A finalizer or a signal may come in between.
         self._order = threading.RLock()
         self._turns = threading.Lock()  # of the executions that are waited for
+        self.durations = _waits.Durations()
         self.scope = Scope()
         self._free: list[Slot] = []
         self._slots: list[Slot] = []
@@ -140,6 +142,8 @@ class Model(Owned):
         plan = self._plan(arrays, named)
         with self.scope:
             slot = self._take()
+            if self.is_open and self.durations.in_slices():
+                return self._begin(slot, plan, None).result()
             try:
                 return slot.run_at_once(plan)
             finally:
@@ -165,20 +169,24 @@ class Model(Owned):
         named = inputs if isinstance(inputs, Mapping) else {}
         plan = self._plan(() if isinstance(inputs, Mapping) else _in_order(inputs), named)
         with self.scope:
-            slot = self._take()
-            try:
-                if self.is_open:
-                    run: Run = OpenRun(self, slot, plan, stream)
-                else:
-                    slot.queue(plan, stream)
-                    run = Run(self, slot, plan)
-            except BaseException:
-                slot.abandon()
-                self.give(slot)
-                raise
+            run = self._begin(self._take(), plan, stream)
         if self._closed:  # meanwhile: who closes waits for it
             run.collect()
         return run
+
+    def _begin(self, slot: Slot, plan: Plan, stream: Stream | None) -> Run:
+        try:
+            if self.is_open:
+                return OpenRun(self, slot, plan, stream)
+            slot.queue(plan, stream)
+            return Run(self, slot, plan)
+        except AclError:
+            slot.abandon()
+            self.give(slot)
+            raise
+        except BaseException:  # what was queued goes on
+            self.give(slot)
+            raise
 
     # ---- slots
 
@@ -242,8 +250,10 @@ class Model(Owned):
     def execute_now(self, slot: Slot) -> None:
         """Run and wait; for models of which only a run tells the shape of the results."""
         with self._turns:
+            began_ns = clock().now_ns()
             arguments = (self.model_id, slot.feed.handle, slot.fetch.handle)
             call("aclmdlExecute", *arguments, ids={"model_id": self.model_id})
+            self.durations.note(began_ns)
 
     def _set_gear(self, slot: Slot, gear: Gear) -> None:
         ids = {"model_id": self.model_id, self.gears.kind: gear.value}

@@ -3,6 +3,10 @@
 Owns: what a copy in flight needs (host arrays and memory objects live until it is over), functions
 of Python in a stream. Must never keep a Python object of the device layer alive by accident:
 handles are numbers here.
+
+Note [What is kept]: threads share streams. What a task needs is appended after the task was queued,
+and the list is taken away before the mark is recorded, or the wait begun, with which it is dropped:
+so the task comes before that, also when another thread takes the list while this one appends.
 """
 
 from __future__ import annotations
@@ -12,11 +16,15 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Generator
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from ascendrt import _lib, _waits, numbers
 from ascendrt._copies import ON_DEVICE, TO_DEVICE, TO_HOST
-from ascendrt._gen.enums import aclrtEventRecordedStatus, aclrtStreamStatus
+from ascendrt._gen.enums import (
+    aclrtEventRecordedStatus,
+    aclrtMemLocationType,
+    aclrtStreamStatus,
+)
 from ascendrt._lib import call, fast, lib
 from ascendrt._owned import InContext, settle
 from ascendrt.clocks import clock
@@ -30,8 +38,27 @@ _STREAM_COMPLETE = int(aclrtStreamStatus.ACL_STREAM_STATUS_COMPLETE)
 _STREAM_RUNNING = int(aclrtStreamStatus.ACL_STREAM_STATUS_NOT_READY)
 _EVENT_COMPLETE = int(aclrtEventRecordedStatus.ACL_EVENT_RECORDED_STATUS_COMPLETE)
 _EVENT_PENDING = int(aclrtEventRecordedStatus.ACL_EVENT_RECORDED_STATUS_NOT_READY)
+_PINNED = int(aclrtMemLocationType.ACL_MEM_LOCATION_TYPE_HOST)
 # So many copies are kept alive together before their stream is asked how far it is.
 _KEPT_TOGETHER = 64
+# So many tasks have room in a stream of every chip, and so many are queued between two marks.
+_SURELY_FIT = 1900
+_MARKED_TOGETHER = 512
+
+
+class _Mark(NamedTuple):
+    """What is no longer needed once an event has come."""
+
+    event: Event
+    kept: list[object]
+    tasks: int  # queued since the mark before
+
+    def has_come(self) -> bool:
+        """True when it was passed; anything for one that another thread has dropped."""
+        status = fast.event_status(self.event._address)
+        if status < 0:
+            _lib.forget_failure()
+        return status == _EVENT_COMPLETE
 
 
 class Stream(InContext):
@@ -49,7 +76,12 @@ class Stream(InContext):
         self._address = _lib.address(handle[0])
         self._context = fast.get_context()
         self._kept: list[object] = []
-        self._marks: deque[tuple[Event, list[object]]] = deque()
+        self._guard = threading.RLock()  # of the marks; a signal may come in between
+        self._marks: deque[_Mark] = deque()
+        self._tasks = 0  # up to the last mark, and since the last one that has come
+        self._room = _MARKED_TOGETHER  # tasks until the next mark
+        self._crowded = False  # there may be no room: submitting may wait
+        self._stuck: _Mark | None = None  # a mark that did not come soon
         self._recording: list[object] | None = None
         self._raised: list[BaseException] = []
         self._closed = False
@@ -106,18 +138,22 @@ class Stream(InContext):
         """
         self._require_open()
         _waits.refuse_in_function()
-        kept, marks = self._kept, self._marks
-        self._kept, self._marks = [], deque()
+        kept, self._kept = self._kept, []  # before the wait: Note [What is kept]
+        marks = self._take_marks()
         try:
             if timeout_ms is None:
                 self._synchronize()
             else:
                 self._synchronize_within(numbers.int32(timeout_ms, "timeout_ms"))
-        except BaseException:
-            self._kept[:0] = [kept, marks]  # the work may still go on
+        except BaseException:  # the work may still go on
+            self._kept[:0] = kept
+            with self._guard:
+                self._marks.extendleft(reversed(marks))
+                self._tasks += sum(mark.tasks for mark in marks)
             raise
-        for event, _ in marks:
-            event.close()
+        self._crowded = False
+        for mark in marks:
+            mark.event.close()
         if self._raised:
             raise self._raised.pop(0)
 
@@ -161,18 +197,24 @@ class Stream(InContext):
         """Queue a mark: `event` is complete when all work before it has run. Returns `event`."""
         if self._closed or event._closed:
             raise self._refusal() if self._closed else event._refusal()
-        if code := fast.record_event(event._address, self._address):
-            call, arguments = fast.record_event, (event._address, self._address)
-            self.failed(code, "aclrtRecordEvent", call, *arguments, stream=self, event=event)
+        call, mark, stream = fast.record_event, event._address, self._address
+        if code := self.submit(event, call, mark, stream) if self._crowded else call(mark, stream):
+            self.failed(code, "aclrtRecordEvent", call, mark, stream, stream=self, event=event)
+        self._room -= 1
+        if self._room <= 0:
+            self._mark()
         return event
 
     def wait(self, event: Event) -> None:
         """Let later work of this stream wait for a recorded event; does not block the caller."""
         if self._closed or event._closed:
             raise self._refusal() if self._closed else event._refusal()
-        if code := fast.stream_wait_event(self._address, event._address):
-            call, arguments = fast.stream_wait_event, (self._address, event._address)
-            self.failed(code, "aclrtStreamWaitEvent", call, *arguments, stream=self, event=event)
+        call, mark, stream = fast.stream_wait_event, event._address, self._address
+        if code := self.submit(event, call, stream, mark) if self._crowded else call(stream, mark):
+            self.failed(code, "aclrtStreamWaitEvent", call, stream, mark, stream=self, event=event)
+        self._room -= 1
+        if self._room <= 0:
+            self._mark()
 
     def write(self, memory: Memory, source: HostArray, offset_bytes: int = 0) -> None:
         """Queue a copy of a host array to the device.
@@ -219,9 +261,9 @@ class Stream(InContext):
         size = _size_of_part(memory, size_bytes)
         address, room = memory.span(size)
         arguments = (address, room, numbers.byte(byte), size, self._address)
-        if code := fast.memset_async(*arguments):
-            ids = {"stream": self, "memory": memory}
-            self.failed(code, "aclrtMemsetAsync", fast.memset_async, *arguments, **ids)
+        call = fast.memset_async
+        if code := self.submit(memory, call, *arguments) if self._crowded else call(*arguments):
+            self.failed(code, "aclrtMemsetAsync", call, *arguments, stream=self, memory=memory)
         self.keep(memory)
 
     def call(self, function: Callable[[], object]) -> None:
@@ -240,21 +282,49 @@ class Stream(InContext):
         if not size:
             return
         arguments = (target, room, source, size, kind, self._address)
-        if code := fast.memcpy_async(*arguments):
-            ids: dict[str, object] = {"stream": self, "size_bytes": size}
-            self.failed(code, "aclrtMemcpyAsync", fast.memcpy_async, *arguments, **ids)
+        call = fast.memcpy_async
+        if self._crowded or (kind != ON_DEVICE and _waits.gets_signals() and self._is_running()):
+            waits = kind != ON_DEVICE and not _is_pinned(target if kind == TO_HOST else source)
+            code = self.submit(keep, call, *arguments, waits=waits)
+        else:
+            code = call(*arguments)
+        if code:
+            self.failed(code, "aclrtMemcpyAsync", call, *arguments, stream=self, size_bytes=size)
         self.keep(keep)
+
+    def submit(
+        self, owner: object, call: Callable[..., int], *arguments: Any, waits: bool = False
+    ) -> int:
+        """Queue a task where there may be no room, so that Ctrl-C ends the wait for it.
+
+        `waits`: the call does in any case. Returns the status of the call. Interrupted, the task is
+        queued all the same once there is room, and `owner` is kept until it has run.
+        """
+        if not _waits.gets_signals():
+            return call(*arguments)
+        if not waits and not self._has_no_room():
+            return call(*arguments)
+        return _waits.elsewhere(lambda: call(*arguments), lambda: self.keep(owner))
+
+    def _has_no_room(self) -> bool:
+        oldest = self._first_mark() if self._see_room() else None
+        if oldest is not None and oldest is not self._stuck:
+            if not _waits.comes_soon("aclrtSynchronizeEvent", oldest.event._address):
+                self._stuck = oldest
+            self._see_room()
+        return self._crowded
 
     # ---- what work in flight needs
 
     def keep(self, owner: object) -> None:
-        """Keep an object alive until all work queued so far has run."""
+        """Keep an object alive until all work queued so far has run: that of one task."""
         if self._recording is not None:
             self._recording.append(owner)
             return
         self._kept.append(owner)
-        if len(self._kept) >= _KEPT_TOGETHER:
-            self._mark_kept()
+        self._room -= 1
+        if self._room <= 0 or len(self._kept) >= _KEPT_TOGETHER:
+            self._mark()
 
     def begin_recording(self) -> list[object]:
         """Return the list that takes what work needs which is recorded from now on."""
@@ -265,18 +335,56 @@ class Stream(InContext):
         """Keep things until work has run again."""
         self._recording = None
 
-    def _mark_kept(self) -> None:
+    def _mark(self) -> None:
         """Drop what is no longer needed, and note up to where the rest is."""
-        while self._marks and self._marks[0][0].done:
-            self._marks.popleft()[0].close()
+        if self._recording is not None:  # what is recorded takes no room
+            self._room = _MARKED_TOGETHER
+            return
+        if self._see_room():
+            return
+        tasks, self._room = _MARKED_TOGETHER - self._room, _MARKED_TOGETHER
         kept, self._kept = self._kept, []
-        self._marks.append((self.record(Event()), kept))
+        event = self.record(Event())
+        with self._guard:
+            self._marks.append(_Mark(event, kept, tasks))
+            self._tasks += tasks
+        self._see_room()
+
+    def _see_room(self) -> bool:
+        """Drop what is no longer needed; returns whether there may be no room for more."""
+        while mark := self._first_mark():
+            if not mark.has_come():
+                break
+            with self._guard:  # another thread may have dropped it meanwhile
+                dropped = mark is self._first_mark()
+                if dropped:
+                    self._marks.popleft()
+                    self._tasks -= mark.tasks
+            if dropped:
+                mark.event.close()
+        self._crowded = self._tasks >= _SURELY_FIT - _MARKED_TOGETHER
+        return self._crowded
+
+    def _first_mark(self) -> _Mark | None:
+        with self._guard:
+            return self._marks[0] if self._marks else None
+
+    def _take_marks(self) -> deque[_Mark]:
+        with self._guard:
+            marks, self._marks, self._tasks = self._marks, deque(), 0
+        return marks
 
     def _drop_kept(self) -> None:
-        marks, self._marks = self._marks, deque()
         self._kept = []
-        for event, _ in marks:
-            event.close()
+        for mark in self._take_marks():
+            mark.event.close()
+
+
+def _is_pinned(address: int) -> bool:
+    """True for host memory that the device reaches while the host goes on."""
+    found = _lib.new("aclrtPtrAttributes *")
+    call("aclrtPointerGetAttributes", _lib.pointer(address), found)
+    return int(found.location.type) == _PINNED
 
 
 def _size_of_part(memory: Memory, size_bytes: int | None) -> int:
@@ -305,8 +413,8 @@ class _Function:
             number = _Function._last
         _Function._alive[number] = self
         arguments = (stream.handle, _Function._entry.pointer, _lib.pointer(number))
-        if code := lib.aclrtLaunchHostFunc(*arguments):
-            launch = lib.aclrtLaunchHostFunc
+        launch = lib.aclrtLaunchHostFunc
+        if code := stream.submit(self, launch, *arguments):
             stream.failed(code, "aclrtLaunchHostFunc", launch, *arguments, stream=stream)
 
     @staticmethod

@@ -147,7 +147,10 @@ except ascendrt.AclError as error:
     assert run(sys.executable, "-c", code, file).stdout == "64\n"
     both = run(sys.executable, "-c", code, file, ASCEND_RT_MEM_POOL_SIZE="32M")
     assert both.stdout == "32\n"
-    for wrong, words in (('{"pool": "1M"}', "known are: pool_size"), ('{"pool_size": 5}', "is no string")):
+    for wrong, words in (
+        ('{"pool": "1M"}', "known are: pool_size"),
+        ('{"pool_size": 5}', "is no string"),
+    ):
         file.write_text(f'{{"memory": {wrong}}}')
         assert words in run(sys.executable, "-c", code, file).stdout
 

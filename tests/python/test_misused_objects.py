@@ -9,7 +9,6 @@ import pickle
 import random
 import secrets
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -20,7 +19,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from command import environment
 
 import ascendrt
 from ascendrt import _lib, numbers
@@ -360,47 +358,6 @@ def test_a_function_in_a_stream_cannot_wait_for_itself(device: ascendrt.Device) 
         stream.synchronize()
 
 
-# ---- Ctrl-C
-
-SCRIPT = """
-import ascendrt as a, numpy as np, os, signal, sys, threading, time
-device, stream, event, model = a.Device(0), a.Stream(), a.Event(), a.Model(sys.argv[1])
-picture = np.zeros((1, 1, 8, 8), np.float32)
-stream.call(lambda: time.sleep(60))
-stream.record(event)
-def interrupt():
-    time.sleep(0.3)
-    os.kill(os.getpid(), signal.SIGINT)
-threading.Thread(target=interrupt, daemon=True).start()
-try:
-    {}
-except KeyboardInterrupt:
-    print("interrupted", flush=True)
-os._exit(0)
-"""
-WAITS = {
-    "stream": "stream.synchronize()",
-    "stream with a limit": "stream.synchronize(60_000)",
-    "event": "event.synchronize()",
-    "device": "device.synchronize()",
-    "end of a stream": "stream.close()",
-    "end of a context": "c, s = a.Context(0), a.Stream(); s.call(lambda: time.sleep(9)); c.close()",
-    "run": "model.run_async([picture], stream).result()",
-    "call behind another run": "kept = model.run_async([picture], stream); model(picture)",
-    "end of a model": "kept = model.run_async([picture], stream); model.close()",
-    "event loop": "import asyncio; asyncio.run(asyncio.wait_for(stream, 60))",
-}
-
-
-@pytest.mark.parametrize("wait", WAITS)
-def test_ctrl_c_ends_a_wait(wait: str, digits_om: Path) -> None:
-    command = [sys.executable, "-c", SCRIPT.format(WAITS[wait]), str(digits_om)]
-    done = subprocess.run(
-        command, env=environment(), capture_output=True, text=True, timeout=20, check=False
-    )
-    assert (done.returncode, done.stdout) == (0, "interrupted\n"), done.stderr
-
-
 def test_a_limit_is_kept_in_slices(device: ascendrt.Device) -> None:
     with ascendrt.Stream() as stream:
         stream.call(lambda: time.sleep(1.2))
@@ -409,3 +366,46 @@ def test_a_limit_is_kept_in_slices(device: ascendrt.Device) -> None:
             stream.synchronize(500)
         assert 0.49 < time.monotonic() - began < 1.1
         stream.synchronize(20_000)
+
+
+def test_threads_share_streams(device: ascendrt.Device) -> None:
+    """What a task needs lives until it has run, whichever thread looks how far the stream is."""
+    streams, memory = [ascendrt.Stream() for _ in range(3)], ascendrt.Memory(64)
+    until, early, failed = time.monotonic() + 4, [], []
+
+    class Needed:
+        def __init__(self, stream: ascendrt.Stream) -> None:
+            self.used = stream.record(ascendrt.Event())
+
+        def __del__(self) -> None:
+            early.append(self) if not self.used.done else self.used.close()
+
+    def work(number: int) -> None:
+        device.use()
+        draw = random.Random(number)
+        try:
+            while time.monotonic() < until:
+                stream = draw.choice(streams)
+                for _ in range(8):
+                    stream.fill(memory, 1)
+                    stream.keep(Needed(stream))
+                for _ in range(40):
+                    stream.keep(memory)
+                if draw.random() < 0.1:
+                    stream.synchronize()
+        except BaseException as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(16)]
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    for each in (*streams, memory):
+        each.close()
+    assert (failed, early) == ([], [])

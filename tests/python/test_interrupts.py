@@ -1,0 +1,109 @@
+"""Ctrl-C: every wait of the objects ends, what was begun goes on, the objects work afterwards."""
+
+from __future__ import annotations
+
+import itertools
+import subprocess
+import sys
+from pathlib import Path
+
+import onnx
+import pytest
+from command import ascendrt, environment
+from onnx import TensorProto, helper
+
+SCRIPT = """
+import ascendrt as a, numpy as np, os, signal, sys, threading, time
+device, stream, event, model = a.Device(0), a.Stream(), a.Event(), a.Model(sys.argv[1])
+picture = np.zeros((1, 1, 8, 8), np.float32)
+stream.call(lambda: time.sleep(60))
+stream.record(event)
+def interrupt():
+    time.sleep(0.3)
+    os.kill(os.getpid(), signal.SIGINT)
+threading.Thread(target=interrupt, daemon=True).start()
+try:
+    {}
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+os._exit(0)
+"""
+WAITS = {
+    "stream": "stream.synchronize()",
+    "stream with a limit": "stream.synchronize(60_000)",
+    "event": "event.synchronize()",
+    "device": "device.synchronize()",
+    "end of a stream": "stream.close()",
+    "end of a context": "c, s = a.Context(0), a.Stream(); s.call(lambda: time.sleep(9)); c.close()",
+    "run": "model.run_async([picture], stream).result()",
+    "call behind another run": "kept = model.run_async([picture], stream); model(picture)",
+    "end of a model": "kept = model.run_async([picture], stream); model.close()",
+    "event loop": "import asyncio; asyncio.run(asyncio.wait_for(stream, 60))",
+    # Far more than there is room for.
+    "room for a mark": "for _ in range(9999): stream.record(event)",
+    "room for a wait": "for _ in range(9999): stream.wait(event)",
+    "room for a fill": "m = a.Memory(8)\n    for _ in range(9999): stream.fill(m, 0)",
+    "room for a copy": "m = a.Memory(8)\n    for _ in range(9999): stream.write(m, b'12345678')",
+    "room for a function": "for _ in range(9999): stream.call(int)",
+    "room for a run": "r = [model.run_async([picture], stream) for _ in range(9999)]",
+    "room for a graph": "s = a.Stream()\n    with a.Graph.capture(s) as g: s.fill(a.Memory(8), 0)\n"
+    "    for _ in range(9999): g.replay(stream)",
+}
+
+
+@pytest.mark.parametrize("wait", WAITS)
+def test_ctrl_c_ends_a_wait(wait: str, digits_om: Path) -> None:
+    command = [sys.executable, "-c", SCRIPT.format(WAITS[wait]), str(digits_om)]
+    done = subprocess.run(
+        command, env=environment(), capture_output=True, text=True, timeout=20, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, "interrupted\n"), done.stderr
+
+
+LONG = """
+import ascendrt as a, numpy as np, os, signal, sys, threading, time
+device, model = a.Device(0), a.Model(sys.argv[1])
+square = np.zeros((SIDE, SIDE), np.float32)
+def interrupt():
+    time.sleep(0.3)
+    interrupted.append(time.monotonic())
+    os.kill(os.getpid(), signal.SIGINT)
+interrupted = []
+threading.Thread(target=interrupt, daemon=True).start()
+began = time.monotonic()
+try:
+    model(square)
+except KeyboardInterrupt:
+    print("interrupted", time.monotonic() - interrupted[0] < 0.9, flush=True)
+again = model(square[:8, :8]) if model.is_open else model(square)
+print("runs", time.monotonic() - began > 1.5, not again[0].any())
+model.close()
+"""
+
+
+@pytest.mark.parametrize("shape", [1400, "side"])
+def test_ctrl_c_ends_the_wait_for_a_long_run(shape: int | str, tmp_path: Path) -> None:
+    """The run goes on, and the next one gives what it should."""
+    path = squares(tmp_path, shape)
+    command = [sys.executable, "-c", LONG.replace("SIDE", "1400"), str(path)]
+    done = subprocess.run(
+        command, env=environment(), capture_output=True, text=True, timeout=120, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, "interrupted True\nruns True True\n"), done.stderr
+
+
+def squares(folder: Path, side: int | str) -> Path:
+    """Make a model that takes seconds: it squares a matrix again and again."""
+    ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [side, side]) for n in "xy"]
+    names = ["x", *(f"m{i}" for i in range(59)), "y"]
+    nodes = [
+        helper.make_node("MatMul", [before, before], [after], name=f"square_{after}")
+        for before, after in itertools.pairwise(names)
+    ]
+    graph = helper.make_graph(nodes, "squares", ends[:1], ends[1:])
+    source, target = folder / "squares.onnx", folder / "squares.om"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), source)
+    options = () if isinstance(side, int) else ("--input_shape=x:1~2048,1~2048",)
+    done = ascendrt("om", "convert", source, "-o", target, *options)
+    assert done.returncode == 0, done.stderr
+    return target
