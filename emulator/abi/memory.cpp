@@ -35,12 +35,13 @@ uint64_t padded_size(uint64_t size, uint64_t extra) {
   return (size + kGrain + extra - 1) / kGrain * kGrain;
 }
 
-void* from_pool(const core::Context& context, uint64_t padded, aclrtMemMallocPolicy policy) {
+void* from_pool(const core::Context& context, uint64_t size, uint64_t padded,
+                aclrtMemMallocPolicy policy) {
   memory::Pool* pool = context.pool();
   if (pool == nullptr) {
     base::fail(ACL_ERROR_RT_CONTEXT_NULL, "the current context was destroyed by another thread");
   }
-  return memory::allocate_device(*pool, padded, policy);
+  return memory::allocate_device(*pool, padded, policy, padded - size);
 }
 
 // The default policy, without the calls for which the pool's lane has no answer.
@@ -80,7 +81,7 @@ void allocate(void** out, size_t size, aclrtMemMallocPolicy policy, Padding padd
   const bool extra = padding == Padding::kChip && !is_giant(policy);
   const auto& soc = core::runtime().soc();
   const uint64_t padded = padded_size(size, extra ? static_cast<uint64_t>(soc.malloc_extra) : 0);
-  *out = from_pool(*core::current_context(), padded, policy);
+  *out = from_pool(*core::current_context(), size, padded, policy);
   charge_bytes(&gen::TimingRow::host_malloc_us_per_mb, padded);
 }
 
@@ -132,7 +133,7 @@ void allocate_with(void** out, size_t size, aclrtMemMallocPolicy policy,
   const auto context = core::current_context();
   const int32_t device = device_of(*context, cfg);
   const uint64_t padded = padded_size(size, 0);
-  *out = device == context->device().index() ? from_pool(*context, padded, policy)
+  *out = device == context->device().index() ? from_pool(*context, size, padded, policy)
                                              : memory::allocate_device(device, padded, policy);
 }
 
@@ -192,7 +193,7 @@ extern "C" {
 aclError art_emu_aclrtMalloc(void** devPtr, size_t size, aclrtMemMallocPolicy policy) {
   memory::Cache* lane = memory::t_lanes.take;
   if (lane != nullptr && devPtr != nullptr && size - 1 < kLaneMax && default_policy(policy)) {
-    if (void* block = lane->take(lane->padded(size))) {
+    if (void* block = lane->take(size)) {
       *devPtr = block;
       return ACL_SUCCESS;
     }

@@ -28,6 +28,12 @@ std::string leak_advice(size_t blocks, bool reclaim, bool traced) {
          " if that never comes" + (traced ? "" : " (ASCENDRT_MEMORY_TRACE=1 names the callers)");
 }
 
+std::string block_text(const Block& block) {
+  if (block.slack == 0) return size_text(block.bytes);
+  if (block.slack == Block::kUnknown) return size_text(block.bytes) + " with padding";
+  return size_text(block.asked()) + ", " + std::to_string(block.bytes) + " with padding,";
+}
+
 }  // namespace
 
 Arena::Arena(const Setup& setup, Ledger& ledger, Budget& budget)
@@ -43,10 +49,10 @@ Arena::Arena(const Setup& setup, Ledger& ledger, Budget& budget)
   os::want_huge_pages(alias_, setup.bytes);
 }
 
-std::byte* Arena::allocate(uint64_t bytes, aclrtMemMallocPolicy policy, Pool* pool,
-                           uint16_t owner) {
+std::byte* Arena::allocate(uint64_t bytes, aclrtMemMallocPolicy policy, Pool* pool, uint16_t owner,
+                           uint64_t slack) {
   Heap::Outcome outcome = Heap::Outcome::kNoRange;
-  if (bytes > heap_.bytes()) refuse_allocation(bytes, outcome);
+  if (bytes > heap_.bytes()) refuse_allocation(bytes - slack, outcome);
   budget_.admit(bytes);
   const Shape shape = shape_of(bytes, policy);
   uint64_t offset = attempt(bytes, shape, pool, owner, outcome);
@@ -55,7 +61,8 @@ std::byte* Arena::allocate(uint64_t bytes, aclrtMemMallocPolicy policy, Pool* po
     ledger_.ask_others(static_cast<uint32_t>(setup_.device));
     offset = attempt(bytes, shape, pool, owner, outcome);
   }
-  if (outcome != Heap::Outcome::kOk) refuse_allocation(bytes, outcome);
+  if (outcome != Heap::Outcome::kOk) refuse_allocation(bytes - slack, outcome);
+  if (pool != nullptr || slack != 0) heap_.note_slack(offset, slack);
   std::byte* address = setup_.client + offset;
   if (setup_.memory.trace) call_sites().remember(address);
   return address;
@@ -271,11 +278,11 @@ void Arena::settle_leaks(Pool& pool, bool reclaim) {
   uint64_t sum = 0;
   std::string named;
   for (size_t i = 0; i < blocks.size(); ++i) {
-    sum += blocks[i].bytes;
+    sum += blocks[i].asked();
     if (i >= kNamed) continue;
     const std::byte* address = setup_.client + blocks[i].offset;
     named +=
-        (named.empty() ? "" : ", ") + size_text(blocks[i].bytes) + " at " + address_text(address);
+        (named.empty() ? "" : ", ") + size_text(blocks[i].asked()) + " at " + address_text(address);
     const auto frames = call_sites().of(address);
     if (!frames.empty()) named += " allocated by " + frames.front();
   }
@@ -344,7 +351,7 @@ std::string Arena::holders_text() {
   if (blocks.empty()) return text;
   text += "; largest live blocks:";
   for (const Live& live : blocks) {
-    text += (&live == &blocks.front() ? " " : ", ") + size_text(live.entry.block.bytes) + " at " +
+    text += (&live == &blocks.front() ? " " : ", ") + size_text(live.entry.block.asked()) + " at " +
             address_text(setup_.client + live.entry.block.offset) + " (" + owner_text(live.owner) +
             ")";
   }
@@ -400,7 +407,7 @@ void Arena::refuse_view(const std::byte* address, uint64_t bytes, const Found& f
 std::string describe(const std::byte* client, const std::byte* address, const Found& found) {
   const std::string subject = "address " + address_text(address);
   const auto offset = static_cast<uint64_t>(address - client);
-  const std::string block = "allocation of " + size_text(found.block.bytes) + " at " +
+  const std::string block = "allocation of " + block_text(found.block) + " at " +
                             address_text(client + found.block.offset);
   if (found.state == BlockState::kNever) return subject + ", where nothing is allocated";
   const uint64_t inside = offset - found.block.offset;

@@ -49,7 +49,7 @@ class Arena final : private Heap::Backing {
   // Past the caches, or from a pool. One retry after everything idle was given back, here and by
   // other processes. Raises 207001.
   std::byte* allocate(uint64_t bytes, aclrtMemMallocPolicy policy, Pool* pool = nullptr,
-                      uint16_t owner = 0);
+                      uint16_t owner = 0, uint64_t slack = 0);
   // Raises 107000.
   void free(std::byte* address);
 

@@ -69,10 +69,11 @@ class alignas(64) Cache {
   // What the chip adds to a size before it is rounded to 32, and the rounding.
   uint64_t padded(uint64_t bytes) const { return (bytes + padding_) & ~uint64_t{31}; }
 
-  // A block of the default policy, null when there is none. bytes is a multiple of 32.
-  void* take(uint64_t bytes) {
+  // A block of the default policy, null when there is none.
+  void* take(uint64_t asked) {
+    const uint64_t bytes = padded(asked);
     if (!enter()) return nullptr;
-    void* block = bytes <= kSmallMax ? take_small(bytes) : take_run(bytes);
+    void* block = bytes <= kSmallMax ? take_small(bytes, asked) : take_run(bytes, asked);
     busy_.store(0, std::memory_order_release);
     return block;
   }
@@ -163,21 +164,23 @@ class alignas(64) Cache {
     live_.blocks.add(-1);
   }
 
-  void* take_small(uint64_t bytes) {
+  void* take_small(uint64_t bytes, uint64_t asked) {
     const uint32_t size_class = class_of(bytes);
     const uint64_t offset = small_[size_class].pop();
     if (offset == SmallBin::kNone) return nullptr;
+    heap_.note_small_slack(offset, size_class, bytes - asked);
     heap_.revive_small(offset, bytes, stamp());
     note_taken(bytes, kClassTable[size_class].bytes);
     return client_ + offset;
   }
-  void* take_run(uint64_t bytes) {
+  void* take_run(uint64_t bytes, uint64_t asked) {
     const Shape shape = default_shape(bytes, heap_.page_bits());
     const uint64_t key = shape.key(heap_.page_bits());
     RunBin& bin = bin_of(key);
     const uint32_t first = bin.key == key ? bin.pop() : RunBin::kNone;
     if (first == RunBin::kNone) return nullptr;
     heap_.revive_run(first, bytes, stamp());
+    heap_.note_run_slack(first, bytes - asked);
     if (shape.tag != Shape::kNormal) live_.huge.add(static_cast<int64_t>(shape.huge()));
     note_taken(bytes, shape.span);
     return client_ + heap_.start_of(first);

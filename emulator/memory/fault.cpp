@@ -63,7 +63,10 @@ void print_block(Line& line, const Found& found, uint64_t client, uint64_t addre
   line.text(", ")
       .number(address - client - found.block.offset)
       .text(" bytes into the allocation of ");
-  line.number(found.block.bytes).text(" bytes at ").address(client + found.block.offset);
+  line.number(found.block.asked()).text(" bytes");
+  if (found.block.asked() != found.block.bytes)
+    line.text(", ").number(found.block.bytes).text(" with padding,");
+  line.text(" at ").address(client + found.block.offset);
   if (found.state == BlockState::kFreed) line.text(" that was freed");
 }
 

@@ -71,7 +71,9 @@ Heap::Result Heap::allocate(uint64_t bytes, uint64_t span_bytes, uint8_t tag, Ho
 Heap::Result Heap::allocate_run(uint64_t bytes, uint64_t span_bytes, uint8_t tag, Home& home) {
   const Result run = take_run(span_bytes, tag, 0, home);
   if (run.outcome != Outcome::kOk) return run;
-  run_rows_[run.offset >> page_shift_].word.store(RunWord::live(bytes, 0), kRelaxed);
+  Run& row = run_rows_[run.offset >> page_shift_];
+  row.slack.store(0, kRelaxed);
+  row.word.store(RunWord::live(bytes, 0), kRelaxed);
   return run;
 }
 
@@ -161,6 +163,7 @@ Heap::Result Heap::allocate_small(uint64_t bytes, Home& home) {
   }
   const uint64_t offset = pop_small(*slab);
   if (slab->free_blocks == 0) unlink(*slab, home);
+  note_small_slack(offset, size_class, 0);
   revive_small(offset, bytes, 0);
   return {Outcome::kOk, offset};
 }
@@ -260,7 +263,7 @@ void Heap::for_each_live(const std::function<void(const Entry&)>& visit) const {
     const Spot spot = spot_of(start_of(first));
     if (slabs_[first] == nullptr) {
       const uint64_t word = run_rows_[first].word.load(kRelaxed);
-      const Block block{start_of(first), RunWord::bytes(word)};
+      const Block block{start_of(first), RunWord::bytes(word), run_rows_[first].slack};
       if (RunWord::is_live(word)) visit({block, spot.home, spot.tag});
       return;
     }
@@ -268,7 +271,9 @@ void Heap::for_each_live(const std::function<void(const Entry&)>& visit) const {
     for (uint32_t block = 0; block < slabs_[first]->blocks; ++block) {
       const uint64_t offset = start_of(first) + block * size;
       const uint32_t word = block_words_[offset >> kUnitShift].load(kRelaxed);
-      if (SmallWord::is_live(word)) visit({{offset, SmallWord::bytes(word)}, spot.home, spot.tag});
+      if (!SmallWord::is_live(word)) continue;
+      const uint32_t slack = small_slack(offset, slabs_[first]->size_class);
+      visit({{offset, SmallWord::bytes(word), slack}, spot.home, spot.tag});
     }
   });
 }
@@ -279,7 +284,7 @@ Found Heap::find(uint64_t offset) const {
   const uint32_t first = spot.first;
   if (spot.size_class != 0) return find_small(first, spot.size_class - 1, offset);
   const uint64_t word = run_rows_[first].word.load(kRelaxed);
-  const Block block{uint64_t{first} << page_shift_, RunWord::bytes(word)};
+  const Block block{uint64_t{first} << page_shift_, RunWord::bytes(word), run_rows_[first].slack};
   if (offset - block.offset >= block.bytes) return {};
   return {RunWord::is_live(word) ? BlockState::kLive : BlockState::kFreed, block};
 }
@@ -289,9 +294,20 @@ Found Heap::find_small(uint32_t first, uint32_t size_class, uint64_t offset) con
   const ClassRow& row = kClassTable[size_class];
   const uint64_t at = start + ((offset - start) * row.reciprocal >> 32) * row.bytes;
   const uint32_t word = block_words_[at >> kUnitShift].load(kRelaxed);
-  const Block block{at, SmallWord::bytes(word)};
+  const Block block{at, SmallWord::bytes(word), small_slack(at, size_class)};
   if (offset - at >= block.bytes) return {};
   return {SmallWord::is_live(word) ? BlockState::kLive : BlockState::kFreed, block};
+}
+
+void Heap::note_slack(uint64_t offset, uint64_t slack) {
+  const Spot spot = spot_of(offset);
+  if (spot.size_class != 0) return note_small_slack(offset, spot.size_class - 1, slack);
+  note_run_slack(spot.first, slack);
+}
+
+uint32_t Heap::small_slack(uint64_t offset, uint32_t size_class) const {
+  if (size_class == 0) return Block::kUnknown;
+  return SmallWord::stamp(block_words_[(offset >> kUnitShift) + 1].load(kRelaxed));
 }
 
 uint64_t Heap::largest_free_bytes() const {

@@ -11,24 +11,13 @@
 #include <span>
 
 #include "base/mutex.hpp"
+#include "memory/block.hpp"
 #include "memory/os.hpp"
 #include "memory/runs.hpp"
 #include "memory/size_class.hpp"
 #include "memory/stamps.hpp"
 
 namespace ascendrt::memory {
-
-struct Block {
-  uint64_t offset = 0;
-  uint64_t bytes = 0;
-};
-
-// What the index knows of an address.
-enum class BlockState : uint8_t { kNever, kFreed, kLive };
-struct Found {
-  BlockState state = BlockState::kNever;
-  Block block;  // the live block, or the one that was freed
-};
 
 // Note [Heap]
 // A block above 16 KiB is a run of pages. Smaller ones are cut from slabs: runs whose blocks all
@@ -156,6 +145,16 @@ class Heap {
   void revive_run(uint32_t first, uint64_t bytes, uint32_t stamp) {
     run_rows_[first].word.store(RunWord::live(bytes, stamp), std::memory_order_release);
   }
+  // Block::slack, for texts. Of small blocks it is in the word of their second unit, if they have one.
+  void note_small_slack(uint64_t offset, uint32_t size_class, uint64_t slack) {
+    if (size_class == 0) return;
+    block_words_[(offset >> kUnitShift) + 1].store(
+        static_cast<uint32_t>(slack << SmallWord::kStampShift), kRelaxed);
+  }
+  void note_run_slack(uint32_t first, uint64_t slack) {
+    run_rows_[first].slack.store(static_cast<uint16_t>(slack), kRelaxed);
+  }
+  void note_slack(uint64_t offset, uint64_t slack);
   Stamps& stamps() { return stamps_; }
   uint64_t start_of(uint32_t first) const { return uint64_t{first} << page_bits(); }
   uint32_t pages_of(uint32_t first) const { return run_rows_[first].pages.load(kRelaxed); }
@@ -201,6 +200,7 @@ class Heap {
     std::atomic<uint64_t> word;  // RunWord; 0 for a slab
     std::atomic<uint32_t> pages;
     std::atomic<uint16_t> owner;
+    std::atomic<uint16_t> slack;
   };
   static_assert(sizeof(Run) == 16);
   struct OwnHome final : Home {
@@ -226,6 +226,7 @@ class Heap {
     const uint64_t word = chunk_words_[offset >> chunk_bits()].load(kRelaxed);
     return word != 0 ? word : page_words_[offset >> page_bits()].load(kRelaxed);
   }
+  uint32_t small_slack(uint64_t offset, uint32_t size_class) const;
   Found find_small(uint32_t first, uint32_t size_class, uint64_t offset) const;
   Block run_block(uint32_t first) const;
 

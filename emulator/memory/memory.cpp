@@ -113,8 +113,9 @@ Pool& open_pool(int32_t device, uint32_t context, uint64_t padding) {
 
 void close_pool(Pool& pool) { pool.close(pool.arena().setup().memory.context_reclaim); }
 
-void* allocate_device(Pool& pool, uint64_t size_bytes, aclrtMemMallocPolicy policy) {
-  void* block = pool.arena().allocate(size_bytes, policy, &pool);
+void* allocate_device(Pool& pool, uint64_t size_bytes, aclrtMemMallocPolicy policy,
+                      uint64_t slack) {
+  void* block = pool.arena().allocate(size_bytes, policy, &pool, 0, slack);
   pool.arm();
   return block;
 }

@@ -75,7 +75,8 @@ Pool& open_pool(int32_t device, uint32_t context, uint64_t padding);
 void close_pool(Pool& pool);
 // From the pool; afterwards mallocs of the calling thread try the pool's fast lane first, until
 // forget_pool(). Raises 107002 when the context ended meanwhile.
-void* allocate_device(Pool& pool, uint64_t size_bytes, aclrtMemMallocPolicy policy);
+// slack: how much of the size is padding.
+void* allocate_device(Pool& pool, uint64_t size_bytes, aclrtMemMallocPolicy policy, uint64_t slack);
 // The calling thread has another current context, or none.
 void forget_pool();
 // Set before the first call when every malloc and free has to be seen: there are no lanes then.

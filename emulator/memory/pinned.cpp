@@ -32,9 +32,12 @@ void* Pinned::allocate(uint64_t bytes) {
   Heap::Result block{Heap::Outcome::kNoRange, 0};
   if (bytes <= bytes_) {
     budget_.admit(bytes);
-    block = heap_.allocate((bytes + kAlignment - 1) / kAlignment * kAlignment);
+    block = heap_.allocate(round_up(bytes, kAlignment));
   }
-  if (block.outcome == Heap::Outcome::kOk) return start_ + block.offset;
+  if (block.outcome == Heap::Outcome::kOk) {
+    heap_.note_slack(block.offset, round_up(bytes, kAlignment) - bytes);
+    return start_ + block.offset;
+  }
   const std::string reason =
       block.outcome == Heap::Outcome::kRefused
           ? "the host refused it, " + os::last_reason()

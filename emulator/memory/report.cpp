@@ -72,6 +72,7 @@ std::string block_json(Arena& arena, const Arena::Live& live) {
   return row.put("address", static_cast<int64_t>(reinterpret_cast<uintptr_t>(address)))
       .put("offset", static_cast<int64_t>(live.entry.block.offset))
       .put("bytes", static_cast<int64_t>(live.entry.block.bytes))
+      .put("asked_bytes", static_cast<int64_t>(live.entry.block.asked()))
       .put("context", context == kNoContext ? "null" : std::to_string(context))
       .put("huge_pages", live.entry.tag == Shape::kNormal ? "false" : "true")
       .put("owner", base::quoted(owner_text(live.owner)))

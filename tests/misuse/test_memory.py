@@ -81,10 +81,49 @@ def test_reading_a_device_pointer(tracer: str) -> None:
     assert code == -signal.SIGSEGV
     if not tracer:  # a later handler gets the signal first and may not pass the address on
         assert "the host touched device memory" in errors
-        assert "8 bytes into the allocation of 1056 bytes" in errors
+        assert "8 bytes into the allocation of 1000 bytes, 1056 with padding," in errors
         assert "aclrtMemcpy" in errors
     else:
         assert "Segmentation fault" in errors
+
+
+@pytest.mark.parametrize(
+    ("size", "shown"),
+    [
+        (20, "64 bytes with padding"),  # a block of 64 bytes has no room for what was asked
+        (100, "100 bytes, 160 with padding,"),
+        (1000, "1000 bytes, 1056 with padding,"),
+        (1024, "1 KiB (1024 bytes), 1056 with padding,"),
+        (100000, "97.66 KiB (100000 bytes), 100032 with padding,"),
+        ((3 << 20) + 1, "3 MiB (3145729 bytes), 3145792 with padding,"),
+    ],
+)
+def test_texts_name_the_size_that_was_asked(size: int, shown: str) -> None:
+    """Blocks that come ready from a cache as well as those that do not; leaks too."""
+    code, out, errors = run(f"""
+        for attempt in range(3):
+            status, pointer = malloc({size})
+            host = bytes({size} + 100)
+            status = acl.aclrtMemcpy(pointer, len(host), ffi.from_buffer(host), len(host), 1)
+            print(status, ffi.string(acl.aclGetRecentErrMsg()).decode())
+            if attempt < 2:
+                ok(acl.aclrtFree(pointer))
+                acl.aclrtFree(pointer)
+                print(ffi.string(acl.aclGetRecentErrMsg()).decode())
+        ok(acl.aclrtResetDevice(0))
+    """)
+    assert code == 0, errors
+    assert out.count(f"allocation of {shown} at 0x") == 5, out
+    assert out.count("past its end") == 3 and out.count("that was freed") == 2
+    leak = f"{size} bytes" if size > 64 else "64 bytes"
+    assert "1 live allocation" in errors and leak in errors, errors
+
+
+def test_a_request_that_is_too_large_is_named_as_asked() -> None:
+    _, out, _ = run("""
+        print(malloc(1 << 50)[0], ffi.string(acl.aclGetRecentErrMsg()).decode())
+    """)
+    assert "has no room for 1 PiB (1125899906842624 bytes)" in out
 
 
 def test_a_tracer_that_was_there_before_still_speaks() -> None:
@@ -149,7 +188,7 @@ def test_a_copy_past_the_block_is_refused_and_named() -> None:
     """)
     assert code == 0, errors
     assert out.startswith("107000\n")
-    assert "past its end" in out and "1056 bytes" in out
+    assert "past its end" in out and "1000 bytes, 1056 with padding," in out
 
 
 def test_work_on_freed_memory_fails_at_the_synchronize() -> None:

@@ -211,7 +211,7 @@ def test_a_crash_and_a_hang_are_failed_tests(pytester: pytest.Pytester) -> None:
     result.assert_outcomes(passed=1, failed=3)
     result.stdout.fnmatch_lines([
         "*test_touches_device_memory: its process was ended by SIGSEGV",
-        "*the host touched device memory*allocation of 1056 bytes*",
+        "*the host touched device memory*allocation of 1000 bytes, 1056 with padding,*",
         "*test_hangs: no end within 1 s (mark ascend, timeout=)",
         "*test_leaves_the_process: its process ended by itself, with exit status 3",
     ])  # fmt: skip

@@ -54,6 +54,35 @@ TEST(memory_heap_rounds_and_aligns) {
   }
 }
 
+TEST(memory_heap_knows_what_was_asked) {
+  CountingBacking backing;
+  Heap heap(64 * kMiB, backing);
+  for (const uint64_t bytes : {96, 128, 1056, 16384, 20000, 100000}) {
+    const auto block = heap.allocate(bytes);
+    CHECK_EQ(heap.find(block.offset).block.asked(), bytes);
+    heap.note_slack(block.offset, 31);
+    CHECK_EQ(heap.find(block.offset + 64).block.asked(), bytes - 31);
+    CHECK_EQ(heap.find(block.offset).block.bytes, bytes);
+    CHECK(!heap.free(block.offset + 64));  // the word of a second unit is no block
+    uint64_t seen = 0;
+    heap.for_each_live([&](const Heap::Entry& entry) { seen = entry.block.asked(); });
+    CHECK_EQ(seen, bytes - 31);
+    CHECK(heap.free(block.offset));
+    CHECK_EQ(heap.find(block.offset).block.asked(), bytes - 31);  // also of a freed one
+    const auto again = heap.allocate(bytes);
+    CHECK_EQ(heap.find(again.offset).block.asked(), bytes);  // nothing stays of the one before
+    CHECK(heap.free(again.offset));
+  }
+  const auto unit = heap.allocate(64);
+  const auto next = heap.allocate(64);
+  heap.note_slack(unit.offset, 31);  // has no place for it, and takes no other's
+  CHECK_EQ(heap.find(unit.offset).block.slack, Block::kUnknown);
+  CHECK_EQ(heap.find(unit.offset).block.asked(), uint64_t{64});
+  CHECK(heap.find(next.offset).state == BlockState::kLive);
+  CHECK(heap.free(next.offset));
+  CHECK(heap.free(unit.offset));
+}
+
 TEST(memory_heap_spans_more_than_the_bounds) {
   CountingBacking backing;
   Heap heap(64 * kMiB, backing);
