@@ -135,19 +135,22 @@ OpView SingleOp::view(std::span<const std::span<const uint8_t>> bytes) const {
 
 std::optional<std::vector<TensorType>> SingleOp::results() const {
   if (type_->infer == nullptr) return std::nullopt;
+  const auto turned_back = [&](std::vector<TensorType> types) {
+    for (TensorType& type : types) {
+      if (back_.empty() || type.shape.rank() != back_.size()) continue;
+      type.shape = turned(type.shape, back_);
+    }
+    return types;
+  };
   std::optional<std::vector<TensorType>> types;
   try {
     types = infer_op(*type_, view({}));
     // Only the kernel's maker looks at all attributes.
     static_cast<void>(build_op(*type_, view({}), *types));
   } catch (const ops::NotKnown&) {
-    // values decide: what is missing is seen when they are there
+    if (!types) return std::nullopt;  // values decide: what is missing is seen when they are there
   }
-  for (size_t i = 0; types && i < types->size(); ++i) {
-    ops::Shape& shape = (*types)[i].shape;
-    if (!back_.empty() && shape.rank() == back_.size()) shape = turned(shape, back_);
-  }
-  return types;
+  return turned_back(*types);
 }
 
 std::vector<OwnedTensor> SingleOp::run(std::span<const std::span<const uint8_t>> bytes,
