@@ -30,7 +30,7 @@ from ascendrt.closing import close_all
 from ascendrt.device import Scope, init
 from ascendrt.errors import AclError
 from ascendrt.stream import Stream
-from ascendrt.tensors import GEAR_TENSOR, Description, Gear, Gears, TensorSpec
+from ascendrt.tensors import AIPP_TENSOR, GEAR_TENSOR, Description, Gear, Gears, TensorSpec
 
 # A path, or the content of a file (any contiguous buffer).
 Source = str | os.PathLike[str] | bytes | bytearray | memoryview
@@ -346,7 +346,11 @@ class Model(Owned):
             raise TypeError("give a call its inputs by name as model(**inputs), not as one dict")
         if len(arrays or named) != len(names):
             inputs = "1 input" if len(names) == 1 else f"{len(names)} inputs"
-            raise TypeError(f"the model takes {inputs} {names}, got {len(arrays or named)}")
+            aipp = any(name.startswith(AIPP_TENSOR) for name in names)
+            raise TypeError(
+                f"the model takes {inputs} {names}, got {len(arrays or named)}"
+                + ("; for parameters of a dynamic AIPP run it by acl.mdl.set_input_aipp" * aipp)
+            )
         if unknown := sorted(set(named) - set(names)):
             raise TypeError(f"the model has no input {unknown}; its inputs are {names}")
         ordered = []

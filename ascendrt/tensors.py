@@ -20,6 +20,7 @@ from ascendrt._lib import call, lib
 from ascendrt._owned import Owned
 
 GEAR_TENSOR = "ascend_mbatch_shape_data"  # ACL_DYNAMIC_TENSOR_NAME
+AIPP_TENSOR = "ascend_dynamic_aipp_data"  # ACL_DYNAMIC_AIPP_NAME
 _WHOLE_MODEL = (1 << 64) - 1
 _NO_RANK = (-2,)
 

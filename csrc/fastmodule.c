@@ -344,6 +344,7 @@ static PyMemberDef block_members[] = {
 };
 
 static PyType_Slot block_slots[] = {
+    {Py_tp_doc, "Block(size_bytes)\n--\n\nAn allocation of device memory."},  // inspect reads it
     {Py_tp_new, block_new},
     {Py_tp_init, block_init},
     {Py_tp_finalize, block_finalize},

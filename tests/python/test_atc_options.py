@@ -142,6 +142,17 @@ def test_insert_op_conf(tmp_path: Path) -> None:
     assert np.array_equal(got, np.maximum(expected, 0))
 
 
+def test_a_dynamic_aipp_is_for_datasets(tmp_path: Path) -> None:
+    plane(tmp_path, 4, 4)
+    (tmp_path / "aipp.cfg").write_text(
+        "aipp_op {\n aipp_mode: dynamic\n max_src_image_size: 48\n}\n"
+    )
+    om = made(tmp_path, "--insert_op_conf=aipp.cfg")
+    with ascendrt.Device(0), ascendrt.Model(om) as model:
+        with pytest.raises(TypeError, match=r"takes 2 inputs.*acl\.mdl\.set_input_aipp"):
+            model(np.zeros((1, 4, 4, 3), np.uint8))
+
+
 def test_output_type_of_all_outputs(tmp_path: Path) -> None:
     dense(tmp_path)
     om = made(tmp_path, "--output_type=FP16")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import inspect
 import re
 import sys
 import threading
@@ -232,6 +233,14 @@ def test_types_that_numpy_lacks_come_as_their_bits(
         for wrong in (given.astype(np.float32), bits.astype(np.int32)):
             with pytest.raises(TypeError, match=rf"as its bits, uint.*astype\(ml_dtypes\.{own}\)"):
                 model(wrong)
+
+
+def test_help_and_editors_are_told_how_each_object_is_made() -> None:
+    for name in dir(ascendrt):
+        each = getattr(ascendrt, name)
+        if isinstance(each, type) and not issubclass(each, BaseException):
+            assert inspect.signature(each) is not None, name
+    assert str(inspect.signature(ascendrt.Memory)) == "(size_bytes)"
 
 
 def test_a_name_that_is_none_comes_with_the_one_meant() -> None:
