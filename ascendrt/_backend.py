@@ -21,13 +21,13 @@ import platform
 import signal
 import subprocess
 import sys
-import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from ascendrt import _forks
 from ascendrt.errors import BackendError, BackendWarning, describe
 
 MODES = ("auto", "real", "emu")
@@ -334,7 +334,7 @@ def _warn_broken(broken: Sequence[Attempt]) -> None:
         warnings.warn(text, BackendWarning, stacklevel=2)
 
 
-_lock = threading.Lock()
+_lock = _forks.lock()
 _loaded: Backend | None = None
 
 

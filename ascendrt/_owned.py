@@ -17,7 +17,7 @@ import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ascendrt import _lib
+from ascendrt import _forks, _lib
 from ascendrt.closing import Closing
 from ascendrt.errors import AscendrtError, code_of
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 _INVALID_HANDLE = code_of("ACL_ERROR_RT_INVALID_HANDLE")
 # Of a handle, and of a reference to a device that somebody else has dropped.
 _GONE = {_INVALID_HANDLE, code_of("ACL_ERROR_RT_CONTEXT_RELEASE_ERROR")}
+_AFTER_FORK = code_of("ACL_ERROR_RT_INTERNAL_ERROR")
 _NO_CONTEXT = code_of("ACL_ERROR_RT_CONTEXT_NULL")
 # What a release answers that is to be done in a context of its own.
 _IN_ANOTHER = frozenset(
@@ -132,7 +133,8 @@ def settle(code: int, api: str, context: int, free: Callable[[], int], **ids: ob
     """
     if code in _IN_ANOTHER and context:
         code = _again_in(context, free)
-    if code in _GONE or (code and _forked):
+    parents = _forked or (code == _AFTER_FORK and _forks.count() > 0)
+    if code in _GONE or (code and parents):
         _lib.forget_failure(code, api)
     elif code:
         raise _lib.failure(code, api, **ids)
@@ -149,12 +151,19 @@ def _again_in(context: int, free: Callable[[], int]) -> int:
             _lib.fast.set_context(before)
 
 
-_forked = False  # the runtime cannot be used here, and what there was is the parent's
+_used = False  # the runtime, before a fork
+_forked = False  # after that: it cannot be used here, and what there was is the parent's
+
+
+def note_use() -> None:
+    """Remember that a child forked from now on cannot use the runtime."""
+    global _used
+    _used = True
 
 
 def _note_fork() -> None:
     global _forked
-    _forked = True
+    _forked = _forked or _used
 
 
 os.register_at_fork(after_in_child=_note_fork)

@@ -18,6 +18,7 @@ import atexit
 import contextlib
 import logging
 import math
+import os
 import selectors
 import threading
 import time
@@ -28,7 +29,7 @@ from functools import cache
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
 
-from ascendrt import _backend, numbers
+from ascendrt import _backend, _forks, numbers
 from ascendrt.closing import Unique
 
 if TYPE_CHECKING:
@@ -88,6 +89,12 @@ class Clock:
         self.is_virtual = is_virtual
         self._idle: list[_Worker] = []
 
+    def _forked(self) -> None:
+        """In a child: the threads are the parent's, and so is the runtime with its clock."""
+        self._idle = []
+        if self.is_virtual:
+            self.now_ns, self.signal, self.is_virtual = time.monotonic_ns, _WallSignal, False
+
     def after_ms(self, delay_ms: float) -> int:
         """Return the moment in so many milliseconds, in nanoseconds of this clock."""
         return self.now_ns() + numbers.nanoseconds(delay_ms, "the time")
@@ -146,6 +153,7 @@ def clock() -> Clock:
     modelled = _backend.load().modelled_time()
     made = Clock() if modelled is None else Clock(*modelled, is_virtual=True)
     atexit.register(_end_idle, made)
+    os.register_at_fork(after_in_child=made._forked)
     return made
 
 
@@ -160,16 +168,26 @@ def run(main: Coroutine[Any, Any, T]) -> T:
 
 
 class Condition:
-    """A lock, and waits for a change of what it guards. Used as threading.Condition is."""
+    """A lock, and waits for a change of what it guards. Used as threading.Condition is.
+
+    In a forked child the parent's raise RuntimeError: whom they would wait for is not there.
+    """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
+        self._born = _forks.count()
         self._lock = threading.Lock()
         self._waiting: deque[Signal] = deque()
 
     def __enter__(self) -> Self:
+        _forks.refuse(self._born, "this object")
         self._lock.acquire()
         return self
+
+    @property
+    def is_parents(self) -> bool:
+        """True in a child that was forked after it was made."""
+        return self._born != _forks.count()
 
     def __exit__(
         self,
@@ -210,16 +228,17 @@ class Condition:
 
 _PENDING, _RUNNING, _DONE, _FAILED, _CANCELLED = range(5)
 # Guards the state of all futures; nothing is called while it is held.
-_futures = threading.Lock()
+_futures = _forks.lock()
 
 
 class Future(Unique, Generic[T]):
     """A result that comes later: wait for it, await it, or cancel it while it is not begun."""
 
-    __slots__ = ("__weakref__", "_callbacks", "_clock", "_state", "_value", "finished_ns")
+    __slots__ = ("__weakref__", "_born", "_callbacks", "_clock", "_state", "_value", "finished_ns")
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
+        self._born = _forks.count()
         self._state = _PENDING
         self._value: object = None
         self._callbacks: list[Callable[[Future[T]], None]] = []
@@ -291,6 +310,7 @@ class Future(Unique, Generic[T]):
         Raises: concurrent.futures.CancelledError; TimeoutError.
         """
         if not self.done():
+            _forks.refuse(self._born, "this Future")
             limit_ns = _limit_ns(timeout_ms, timeout)
             until = None if limit_ns is None else self._clock.now_ns() + limit_ns
             signal = self._clock.signal()
@@ -316,6 +336,7 @@ class Future(Unique, Generic[T]):
 
     def __await__(self) -> Generator[Any, None, T]:
         if not self.done():
+            _forks.refuse(self._born, "this Future")
             loop = asyncio.get_running_loop()
             waiter: asyncio.Future[None] = loop.create_future()
 

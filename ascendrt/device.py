@@ -14,17 +14,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from ascendrt import _lib, _waits, numbers
+from ascendrt import _forks, _lib, _waits, numbers
 from ascendrt._gen.enums import aclrtMemAttr
 from ascendrt._lib import call, check, fast, lib
-from ascendrt._owned import InContext, Owned, settle
+from ascendrt._owned import InContext, Owned, note_use, settle
 from ascendrt.closing import close_all
 from ascendrt.errors import AclError
 
 _REPEATED_INIT = 100002
 _MEMORY_KINDS = (int(aclrtMemAttr.ACL_HBM_MEM), int(aclrtMemAttr.ACL_DDR_MEM))
 
-_lock = threading.Lock()
+_lock = _forks.lock()
 _initialised = False
 _round = 0  # of init and finalize; references to devices end with theirs
 
@@ -56,6 +56,7 @@ def init(config: str | os.PathLike[str] | None = None) -> None:
             check(code, "aclInit", config=config)
             atexit.register(_finalize_at_exit, os.getpid())
         _initialised = True
+        note_use()
 
 
 def finalize() -> None:

@@ -18,7 +18,7 @@ from collections import deque
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from ascendrt import _lib, _waits, numbers
+from ascendrt import _forks, _lib, _waits, numbers
 from ascendrt._copies import ON_DEVICE, TO_DEVICE, TO_HOST
 from ascendrt._gen.enums import (
     aclrtEventRecordedStatus,
@@ -398,7 +398,7 @@ class _Function:
     The stream keeps it until it has run, a graph for as long as it may be replayed.
     """
 
-    _lock = threading.Lock()
+    _lock = _forks.lock()
     _entry: _lib.Callback | None = None
     _alive: ClassVar[weakref.WeakValueDictionary[int, _Function]] = weakref.WeakValueDictionary()
     _last = 0

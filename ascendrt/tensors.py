@@ -17,7 +17,7 @@ import numpy as np
 from ascendrt import _lib, dtypes
 from ascendrt._gen.enums import aclFormat
 from ascendrt._lib import call, lib
-from ascendrt._owned import Owned
+from ascendrt._owned import Owned, settle
 
 GEAR_TENSOR = "ascend_mbatch_shape_data"  # ACL_DYNAMIC_TENSOR_NAME
 AIPP_TENSOR = "ascend_dynamic_aipp_data"  # ACL_DYNAMIC_AIPP_NAME
@@ -162,7 +162,11 @@ class Description(Owned):
         self._closed = False
 
     def _release(self) -> None:
-        call("aclmdlDestroyDesc", self._handle)
+        if code := self._destroy():
+            settle(code, "aclmdlDestroyDesc", 0, self._destroy)
+
+    def _destroy(self) -> int:
+        return int(lib.aclmdlDestroyDesc(self._handle))
 
     def of_model(self, model_id: int) -> Description:
         """Fill from a loaded model."""

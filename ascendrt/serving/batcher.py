@@ -206,6 +206,8 @@ class DynamicBatcher(Closing, Generic[Request, Answer]):
 
         Inside of a batch it waits for nothing: the batcher ends when the batch has.
         """
+        if self._changed.is_parents:
+            return  # and its threads close it
         with self._changed:
             self._closed = True
             dropped = list(self._queue) if cancel else []

@@ -217,6 +217,8 @@ class DevicePool(Closing):
 
         Inside of a job it waits for nothing: the pool ends when its jobs have.
         """
+        if self._changed.is_parents:
+            return  # and its threads close it
         with self._changed:
             self._closed = True
             self._changed.notify_all()

@@ -198,6 +198,8 @@ class ModelPool(Closing):
 
         A model that the calling thread uses goes at the end of that use.
         """
+        if self._changed.is_parents:
+            return  # and its threads close it
         with self._changed:
             self._closed = True
             entries, self._entries = list(self._entries.values()), {}
