@@ -125,11 +125,7 @@ std::string guess_kind(std::span<const uint8_t> file) {
            "here; "
            "export it in the classic OM form";
   }
-  // ModelProto begins with its version, then the producer, the domain, opsets or the graph.
-  constexpr std::string_view kSecondTags = "\x12\x1a\x22\x28\x32\x3a\x42";
-  if (file[0] == 0x08 && file[1] < 0x20 && kSecondTags.find(start[2]) != std::string_view::npos) {
-    return "it looks like an ONNX network; convert it first (ascendrt om convert, or atc)";
-  }
+  if (looks_like_onnx(file)) return std::string("it ") + kOnnxAdvice;
   const auto probe = file.first(std::min<size_t>(file.size(), 64));
   const bool text = std::all_of(probe.begin(), probe.end(),
                                 [](uint8_t c) { return std::isprint(c) || std::isspace(c); });
@@ -164,6 +160,13 @@ void check_header(std::span<const uint8_t> file, const HeaderInfo& header,
 }
 
 }  // namespace
+
+// ModelProto begins with its version, then the producer, the domain, opsets or the graph.
+bool looks_like_onnx(std::span<const uint8_t> file) {
+  constexpr std::string_view kSecondTags = "\x12\x1a\x22\x28\x32\x3a\x42";
+  return file.size() > 2 && file[0] == 0x08 && file[1] < 0x20 &&
+         kSecondTags.find(static_cast<char>(file[2])) != std::string_view::npos;
+}
 
 void fail_model(int32_t code, const std::string& text) {
   base::fail(code, text, base::Layer::kAcl);

@@ -85,6 +85,10 @@ struct Container {
 // Made by the toolkit for phones, whose versions start at 3: the same container and graph, other
 // operators and tasks.
 bool is_phone_file(const HeaderInfo& header);
+// For texts about files that are no models.
+bool looks_like_onnx(std::span<const uint8_t> file);
+inline constexpr const char* kOnnxAdvice =
+    "looks like an ONNX network; convert it first (ascendrt om convert, or atc)";
 // Fields of a header; needs 256 bytes, checks nothing.
 HeaderInfo read_header(std::span<const uint8_t> file);
 // Header tests and all tables. `origin` starts every text.

@@ -292,9 +292,10 @@ void OmSource::check_header(Entry entry) const {
   int32_t code = entry == Entry::kQuerySize ? kGeParamInvalid : kGeDataSizeInvalid;
   // The acl layer finds it for memory, while it asks which of two executors the model is for.
   if (entry == Entry::kLoadMemory && base::env("ENABLE_RUNTIME_V2") != "0") code = kAclInvalidParam;
-  fail_model(code, origin_ + " has " + std::to_string(bytes_.size()) +
-                       " bytes, the header alone has " + std::to_string(kHeaderSize) +
-                       "; it is truncated or not an offline model");
+  fail_model(code,
+             origin_ + " has " + std::to_string(bytes_.size()) + " bytes, the header alone has " +
+                 std::to_string(kHeaderSize) + "; it " +
+                 (looks_like_onnx(bytes_) ? kOnnxAdvice : "is truncated or not an offline model"));
 }
 
 bool OmSource::is_dynamic() const {

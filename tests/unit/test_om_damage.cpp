@@ -285,6 +285,7 @@ TEST(om_error_texts_say_what_the_file_is) {
   Bytes network(300, 0);
   network[0] = 0x08, network[1] = 8, network[2] = 0x3a;  // ir_version 8, then the graph
   CHECK(has(text(network), "an ONNX network"));
+  CHECK(has(text(Bytes(network.begin(), network.begin() + 60)), "an ONNX network"));
   network[2] = 0;
   CHECK(has(text(network), "not an offline model"));
   Bytes file = seed("new_64bit").file;
