@@ -225,6 +225,22 @@ static PyObject* part_of(PyObject* member, int width, int index) {
   return PySequence_GetItem(member, index);
 }
 
+/* One int of a member, which is held: what makes a number of it may empty the list. */
+static int read_part(void* place, PyObject* member, char letter, int width, int index,
+                     const char* name, int position, const char* argument) {
+  PyObject* part = part_of(member, width, index);
+  PyObject* integer = part == NULL ? NULL : PyNumber_Index(part);
+  Py_XDECREF(part);
+  if (integer == NULL)
+    return art_refuse_part(PyExc_TypeError, name, position, argument, member,
+                           width == 1 ? "is no int" : "is no pair of ints");
+  const int failed = store(place, letter, integer);
+  Py_DECREF(integer);
+  if (!failed) return 0;
+  return art_refuse_part(PyExc_ValueError, name, position, argument, member,
+                         "does not fit its C type");
+}
+
 int art_list_read(struct art_list* list, PyObject* value, char letter, int width, const char* name,
                   int position, const char* argument) {
   const size_t size = letter == 'i' || letter == 'I' ? 4 : 8;
@@ -236,18 +252,12 @@ int art_list_read(struct art_list* list, PyObject* value, char letter, int width
   }
   for (Py_ssize_t i = 0; i < list->count * width; ++i) {
     PyObject* member = PyList_GetItem(value, i / width);
-    PyObject* part = member == NULL ? NULL : part_of(member, width, (int)(i % width));
-    PyObject* integer = part == NULL ? NULL : PyNumber_Index(part);
-    Py_XDECREF(part);
     if (member == NULL) return -1;
-    if (integer == NULL)
-      return art_refuse_part(PyExc_TypeError, name, position, argument, member,
-                             width == 1 ? "is no int" : "is no pair of ints");
-    const int failed = store((char*)list->data + (size_t)i * size, letter, integer);
-    Py_DECREF(integer);
-    if (failed)
-      return art_refuse_part(PyExc_ValueError, name, position, argument, member,
-                             "does not fit its C type");
+    Py_INCREF(member);
+    const int failed = read_part((char*)list->data + (size_t)i * size, member, letter, width,
+                                 (int)(i % width), name, position, argument);
+    Py_DECREF(member);
+    if (failed) return -1;
   }
   return 0;
 }

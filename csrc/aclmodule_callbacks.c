@@ -20,6 +20,12 @@ static PyObject* call_with(PyObject* function, PyObject* argument) {
   return result;
 }
 
+/* A function of a slot for the time of a call: meanwhile another one may come into the slot. */
+static PyObject* held(PyObject* function) {
+  Py_XINCREF(function);
+  return function;
+}
+
 /* Puts `value` into the slot and returns what was there, still owned. */
 static PyObject* exchange(PyObject** slot, PyObject* value) {
   PyObject* old = *slot;
@@ -78,12 +84,9 @@ static PyObject* g_exception_function;
 static void run_exception(aclrtExceptionInfo* info) {
   if (!Py_IsInitialized()) return;
   PyGILState_STATE state = PyGILState_Ensure();
-  PyObject* function = g_exception_function;
-  if (function != NULL) {
-    Py_INCREF(function);
-    Py_XDECREF(call_with(function, art_address(info)));
-    Py_DECREF(function);
-  }
+  PyObject* function = held(g_exception_function);
+  if (function != NULL) Py_XDECREF(call_with(function, art_address(info)));
+  Py_XDECREF(function);
   PyGILState_Release(state);
 }
 
@@ -108,7 +111,9 @@ static int32_t run_dump(const acldumpChunk* chunk, int32_t length) {
   (void)length;
   if (!Py_IsInitialized()) return 0;
   PyGILState_STATE state = PyGILState_Ensure();
-  if (g_dump_function != NULL) Py_XDECREF(call_with(g_dump_function, chunk_dict(chunk)));
+  PyObject* function = held(g_dump_function);
+  if (function != NULL) Py_XDECREF(call_with(function, chunk_dict(chunk)));
+  Py_XDECREF(function);
   PyGILState_Release(state);
   return 0;
 }
@@ -147,7 +152,7 @@ static aclError run_compile(int inputs, const aclTensorDesc* const* input, int o
   long code = ACL_ERROR_INTERNAL_ERROR;
   if (!Py_IsInitialized() || g_compiling == NULL) return (aclError)code;
   PyGILState_STATE state = PyGILState_Ensure();
-  PyObject* function = PyDict_GetItemString(g_compile_functions, g_compiling);
+  PyObject* function = held(PyDict_GetItemString(g_compile_functions, g_compiling));
   PyObject* result = NULL;
   if (function != NULL) {
     result =
@@ -157,6 +162,7 @@ static aclError run_compile(int inputs, const aclTensorDesc* const* input, int o
   }
   if (result != NULL) code = PyLong_Check(result) ? PyLong_AsLong(result) : 0;
   Py_XDECREF(result);
+  Py_XDECREF(function);
   PyGILState_Release(state);
   return (aclError)code;
 }
@@ -199,7 +205,7 @@ static void run_allocator(int kind, const char* format, const void* first, size_
                           const void* second) {
   if (!Py_IsInitialized()) return;
   PyGILState_STATE state = PyGILState_Ensure();
-  PyObject* function = g_allocator[kind];
+  PyObject* function = held(g_allocator[kind]);
   PyObject* result = NULL;
   if (function != NULL) {
     const unsigned long a = (unsigned long)first, b = size, c = (unsigned long)second;
@@ -209,6 +215,7 @@ static void run_allocator(int kind, const char* format, const void* first, size_
     if (result == NULL) PyErr_WriteUnraisable(function);
   }
   Py_XDECREF(result);
+  Py_XDECREF(function);
   PyGILState_Release(state);
 }
 

@@ -339,6 +339,7 @@ static int put_member(enum list_kind kind, void* data, Py_ssize_t i, PyObject* m
   static const char* const wanted[] = {"has no truth", "is no int", "is no number"};
   long long number = 0;
   int failed;
+  if (member == NULL) return -1;
   if (kind == kBools) {
     const int truth = PyObject_IsTrue(member);
     ((uint8_t*)data)[i] = truth == 1;
@@ -363,8 +364,12 @@ static PyObject* set_attr_list(enum list_kind kind, unsigned long attr, const ch
   void* data = PyMem_Calloc((size_t)count + 1, 8);
   int failed = data == NULL;
   if (failed) PyErr_NoMemory();
-  for (Py_ssize_t i = 0; !failed && i < count; ++i)
-    failed = put_member(kind, data, i, PyList_GetItem(list, i), name);
+  for (Py_ssize_t i = 0; !failed && i < count; ++i) {
+    PyObject* member = PyList_GetItem(list, i); /* held: its truth or number may empty the list */
+    Py_XINCREF(member);
+    failed = put_member(kind, data, i, member, name);
+    Py_XDECREF(member);
+  }
   if (!failed) answer = art_code(set_list(kind, (aclopAttr*)attr, key, (int)count, data));
   PyMem_Free(data);
   Py_DECREF(list);
@@ -411,11 +416,13 @@ PyObject* hand_op_set_attr_list_list_int(unsigned long attr, const char* attrNam
   if (failed) PyErr_NoMemory();
   for (Py_ssize_t i = 0; !failed && i < count; ++i) {
     PyObject* member = PyList_GetItem(values, i);
-    failed = !PyList_Check(member);
-    if (failed)
+    Py_XINCREF(member);
+    failed = member == NULL || !PyList_Check(member);
+    if (member != NULL && failed)
       art_refuse_part(PyExc_TypeError, name, 3, "values", member, "is no list");
-    else
+    else if (member != NULL)
       failed = art_list_read(&lists[i], member, 'L', 1, name, 3, "values");
+    Py_XDECREF(member);
     data[i] = lists[i].data;
     lengths[i] = (int)lists[i].count;
   }
