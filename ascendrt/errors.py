@@ -55,6 +55,8 @@ class AclError(AscendrtError, RuntimeError):
             parts.append(own)
         if self.hint and self.hint not in self.text and not self.text.startswith(prefix):
             parts.append(f"hint: {self.hint}")
+        if self.code in _IN_PYTHON:
+            parts.append(f"in Python: {_IN_PYTHON[self.code]}")
         if self.cause:
             parts.append(f"before it, on this thread: {self.cause}")
         return "\n  ".join(parts)
@@ -109,6 +111,12 @@ def code_of(name: str) -> int:
 
 _CODE_OF = {row.name: code for code, row in _codes.CODES.items()}
 NOT_SUPPORTED_CODE = code_of("ACL_ERROR_RT_FEATURE_NOT_SUPPORT")
+# What the texts, which are about C, leave open.
+_IN_PYTHON = {
+    code_of(
+        "ACL_ERROR_RT_CONTEXT_NULL"
+    ): "use ascendrt.Device(i), device.use() or context.use() on the thread that asks"
+}
 _OUT_OF_MEMORY = ("MEMORY_ALLOCATION", "BAD_ALLOC", "OOM")
 _NOT_SUPPORTED = ("NOT_SUPPORT", "UNSUPPORTED", "COMPILING_STUB_MODE")
 

@@ -83,6 +83,11 @@ def test_text_says_nothing_twice() -> None:
         assert text.count(part) == 1, part
 
 
+def test_a_missing_context_is_explained_in_the_words_of_python() -> None:
+    assert "in Python: use ascendrt.Device(i)" in str(errors.AclError(107002, "aclrtMalloc"))
+    assert "in Python" not in str(errors.AclError(107001, "aclrtMalloc"))
+
+
 def test_text_tells_older_failures_apart() -> None:
     newest = "[145000 ACL_ERROR_GE_PARAM_INVALID] aclmdlLoadFromFile: two things:\n  a\n  b"
     older = "[107001 ACL_ERROR_RT_INVALID_DEVICEID] aclrtSetDevice: device id 99 is outside [0, 1)"
