@@ -19,6 +19,7 @@ struct HostThread : base::Counted {
   State state = State::kOutside;
   bool owned = false;      // made by the runtime, for host functions
   bool overtaken = false;  // the clock went on without it
+  bool looks = false;      // waits in a call until the clock has come to t_ns
   uint32_t number = 0;     // in the order of first calls
   uint32_t depth = 0;      // calls within calls; the outermost one counts
   int64_t t_ns = 0;

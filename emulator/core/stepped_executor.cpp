@@ -92,7 +92,9 @@ bool SteppedExecutor::wait(Done done, int64_t deadline_ns, double cost_us, By by
 // What the device did until the thread's moment is done when this returns.
 void SteppedExecutor::catch_up(Lock& lock, HostThread& thread) {
   const base::NoCancel uncancelled;
+  thread.looks = true;  // under the lock since change(): who is woken by that sees it
   while (stepping_ || next_event() <= thread.t_ns) step_or_wait(lock, false);
+  thread.looks = false;
   run_all_late(lock);
 }
 
@@ -225,8 +227,10 @@ int64_t SteppedExecutor::limit(int64_t real_ns, int64_t& wake_ns, bool& somebody
       somebody_gone = true;
       continue;
     }
-    // What happens at the very moment of another thread comes after what that one does.
-    least = std::min(least, thread->t_ns - (thread.get() == mine ? 0 : 1));
+    // What happens at the very moment of another thread comes after what that one does, unless it
+    // waits for just that.
+    const bool acts_first = thread.get() != mine && !thread->looks;
+    least = std::min(least, thread->t_ns - (acts_first ? 1 : 0));
     wake_ns = earlier(wake_ns, until);
   }
   return least;

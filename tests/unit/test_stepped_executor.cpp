@@ -247,6 +247,34 @@ TEST(stepped_signals_carry_the_moment_of_who_set_them) {
   });
 }
 
+// Each waited for the other one, until a thread that works for long in a call counts as stuck.
+TEST(stepped_two_threads_look_at_the_moment_of_an_event) {
+  alone([] {
+    TimeSettings settings = Machine::fast();
+    settings.grace_ns = 5'000'000'000;
+    Machine machine(settings);
+    StreamState& stream = machine.stream();
+    machine.submit(stream, Engine::kHostToDevice);  // ends at 100
+    std::atomic<int> known{0};
+    std::atomic<int> seen{0};
+    const auto look = [&] {
+      machine.executor.host_now_ns();
+      ++known;
+      while (known.load() < 2) std::this_thread::yield();
+      machine.executor.host_sleep_until(90 * kUs);
+      machine.executor.enter("look", {10, true});
+      seen += stream.finished.load() == 1 && machine.executor.host_now_ns() == 100 * kUs ? 1 : 0;
+      machine.executor.leave();
+    };
+    const int64_t began_ns = clock::now_ns();
+    std::thread other(look);
+    look();
+    other.join();
+    CHECK_EQ(seen.load(), 2);
+    CHECK(clock::now_ns() - began_ns < 4'000'000'000);
+  });
+}
+
 TEST(stepped_failures_and_drops) {
   alone([] {
     Machine machine;
