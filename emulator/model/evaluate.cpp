@@ -87,7 +87,7 @@ class HalfKernel {
     };
     const size_t first = takes_halves() ? 1 : 0;
     float* const spare = reinterpret_cast<float*>(next);
-    if (first == 1) next += room({ACL_FLOAT, in[0].shape});
+    if (first == 1 && is_half(in[0].dtype)) next += room({ACL_FLOAT, in[0].shape});
     for (size_t i = first; i < wide_in.size(); ++i) {
       ops::TensorView& view = wide_in[i];
       if (!is_half(view.dtype) || view.data == nullptr) continue;

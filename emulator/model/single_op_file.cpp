@@ -6,6 +6,8 @@
 #include <cctype>
 #include <cmath>
 #include <filesystem>
+#include <limits>
+#include <map>
 #include <system_error>
 #include <utility>
 
@@ -24,6 +26,8 @@ namespace ascendrt::model {
 namespace {
 
 using base::Json;
+
+constexpr double kExact = 0x1p53;  // from here on whole numbers of a file cannot be told apart
 
 [[noreturn]] void refuse(const std::string& text) { fail_model(kGeParamInvalid, text); }
 
@@ -66,6 +70,9 @@ template <>
 float read(const Json& value, const char* name) {
   const double* found = std::get_if<double>(&value.value);
   if (found == nullptr) refuse(std::string("'") + name + "' is no number");
+  if (std::abs(*found) > std::numeric_limits<float>::max()) {
+    refuse(std::string("'") + name + "' is beyond the largest float");
+  }
   return static_cast<float>(*found);
 }
 
@@ -73,8 +80,12 @@ template <>
 int64_t read(const Json& value, const char* name) {
   constexpr double kEnd = 0x1p63;
   const double* found = std::get_if<double>(&value.value);
-  if (found == nullptr || std::trunc(*found) != *found || *found < -kEnd || *found > kEnd) {
+  if (found == nullptr || std::trunc(*found) != *found || std::abs(*found) > kEnd) {
     refuse(std::string("'") + name + "' is no whole number of 64 bits");
+  }
+  if (std::abs(*found) >= kExact && std::abs(*found) != kEnd) {
+    refuse(std::string("'") + name +
+           "' is beyond 2^53, where numbers are not read exactly; only the ends of 64 bits are");
   }
   return *found == kEnd ? INT64_MAX : static_cast<int64_t>(*found);
 }
@@ -112,12 +123,29 @@ int32_t format_of(const std::string& text) {
   return format;
 }
 
+// Floats are rounded; everything else holds the value as the file has it.
+void want_held(const std::vector<double>& values, const OwnedTensor& made) {
+  const aclDataType dtype = made.type.dtype;
+  const bool rounds = dtype == ACL_FLOAT || dtype == ACL_FLOAT16 || dtype == ACL_BF16;
+  std::vector<double> held(values.size());
+  ops::cast(made.view(), {held.data(), ACL_DOUBLE, made.type.shape}, {});
+  for (size_t i = 0; i < values.size(); ++i) {
+    const bool exact = held[i] == values[i] && (dtype == ACL_DOUBLE || std::abs(held[i]) < kExact);
+    if (rounds ? std::isfinite(held[i]) : exact) continue;
+    refuse("value " + std::to_string(i) + " of 'const_value' is none that " +
+           ops::dtype_name(dtype) + " holds");
+  }
+}
+
 std::shared_ptr<const Bytes> values_of(const Json& from, const TensorType& type) {
   std::vector<double> values;
   for (const Json& each : list(member(from, "const_value"), "const_value")) {
     const double* number = std::get_if<double>(&each.value);
-    if (number == nullptr) refuse("'const_value' holds what is no number");
-    values.push_back(*number);
+    const bool* truth = std::get_if<bool>(&each.value);
+    if (number == nullptr && (truth == nullptr || type.dtype != ACL_BOOL)) {
+      refuse("'const_value' holds what is no number");
+    }
+    values.push_back(number != nullptr ? *number : static_cast<double>(*truth));
   }
   const auto count = static_cast<int64_t>(values.size());
   if (count != type.shape.elements()) {
@@ -126,6 +154,7 @@ std::shared_ptr<const Bytes> values_of(const Json& from, const TensorType& type)
   }
   const OwnedTensor made = make_tensor(type);
   ops::cast({values.data(), ACL_DOUBLE, type.shape}, made.view(), {});
+  want_held(values, made);
   return made.bytes;
 }
 
@@ -288,12 +317,18 @@ std::vector<File> read_operators(const std::string& path, const std::string& soc
     refuse("'" + path + "' is no JSON list of operators, [{\"op\": ..., \"input_desc\": [...]}]");
   }
   std::vector<File> files;
+  std::map<std::string, size_t> taken;  // names, and who has them
   std::string wrong;
   for (size_t i = 0; i < entries->size(); ++i) {
     const Json* type = (*entries)[i].find("op");
     const std::string* name = type == nullptr ? nullptr : type->string();
     try {
       files.push_back(read_operator((*entries)[i], i, soc_version));
+      const auto [other, is_new] = taken.emplace(files.back().name, i);
+      if (!is_new) {
+        refuse("its file would be '" + other->first + "', as that of operator " +
+               std::to_string(other->second) + "; give it another 'name'");
+      }
     } catch (const base::Error& error) {
       wrong +=
           "\n  operator " + std::to_string(i) + " (" + (name ? *name : "?") + "): " + error.text;

@@ -110,6 +110,45 @@ def test_attributes_of_every_type(tmp_path: Path) -> None:
                 np.testing.assert_allclose(model(*given)[0], expected, rtol=1e-5)
 
 
+def test_constants_of_every_type(tmp_path: Path) -> None:
+    """What a type rounds is rounded; whatever else is held as it stands in the file."""
+    values = {"float": [0.1, -2], "float16": [0.1, -2], "double": [0.1, 2.0**60], "uint8": [255, 0],
+              "int8": [-128, 1], "int32": [-(2**31), 7], "int64": [2**53 - 1, -1],
+              "bool": [True, 0]}  # fmt: skip
+    parts = [
+        operator("ConcatD", [tensor(2, kind=kind, is_const=True, const_value=given),
+                             tensor(0, kind=kind)], [tensor(2, kind=kind)],
+                 attr("concat_dim", "int", 0))
+        for kind, given in values.items()
+    ]  # fmt: skip
+    paths = made(tmp_path, *parts)
+    with Device():
+        for path, (kind, given) in zip(paths, values.items(), strict=True):
+            dtype = np.dtype("float32" if kind == "float" else kind)
+            with Model(path) as model:
+                got = model(np.zeros(0, dtype))[0]
+            assert got.dtype == dtype and np.array_equal(got, np.array(given, dtype)), kind
+
+
+def test_one_operand_of_halves(tmp_path: Path) -> None:
+    """The left one is float32 and as it is, the right one is widened: neither lies on the other."""
+    draw = np.random.default_rng(5)
+    a, b = draw.standard_normal((300, 400)), draw.standard_normal((400, 77))
+    kinds = [("float", "float16"), ("float16", "float")]
+    paths = made(tmp_path, *(
+        operator("MatMulV2", [tensor(300, 400, kind=x), tensor(400, 77, kind=y)],
+                 [tensor(300, 77, kind="float16")])
+        for x, y in kinds
+    ))  # fmt: skip
+    dtypes = {"float": np.float32, "float16": np.float16}
+    with Device():
+        for path, (x, y) in zip(paths, kinds, strict=True):
+            with Model(path) as model:
+                np.testing.assert_allclose(
+                    model(a.astype(dtypes[x]), b.astype(dtypes[y]))[0], a @ b, atol=0.3
+                )
+
+
 WRONG = {
     "no operator": (operator("Addd", [tensor(2)], [tensor(2)]), "'Addd'"),
     "no type": ({"input_desc": []}, "'op' is missing"),
@@ -125,6 +164,22 @@ WRONG = {
                "1 values"),
     "attribute": (operator("Relu", [tensor(2)], [tensor(2)], attr("a", "list_in", [1])),
                   "list_int"),
+    "beyond 2^53": (operator("Relu", [tensor(2)], [tensor(2)], attr("a", "int", 2**53 + 1)),
+                    "2^53"),
+    "beyond floats": (operator("LeakyRelu", [tensor(2)], [tensor(2)],
+                               attr("negative_slope", "float", 1e39)), "largest float"),
+    **{
+        f"{value} as {kind}": (
+            operator("Relu", [tensor(1, kind=kind, is_const=True, const_value=[value])],
+                     [tensor(1, kind=kind)]),
+            f"none that {kind} holds",
+        )
+        for kind, value in (("uint8", 300), ("uint8", -1), ("int32", 1.5), ("int32", 2**31),
+                            ("int64", 2**53 + 1), ("float16", 1e6), ("bool", 2))
+    },
+    "no truth": (operator("Relu", [tensor(1, is_const=True, const_value=[True])], [tensor(1)]),
+                 "no number"),
+    "the same file": ({**ADD, "name": "x"}, "operator 0"),
     "no number": (operator("Relu", [tensor(2)], [tensor(2)], attr("a", "int", 1.5)),
                   "whole number"),
 }  # fmt: skip
@@ -133,7 +188,7 @@ WRONG = {
 @pytest.mark.parametrize("case", WRONG)
 def test_a_wrong_description(tmp_path: Path, case: str) -> None:
     wrong, part = WRONG[case]
-    done = compile_ops(tmp_path, ADD, wrong)
+    done = compile_ops(tmp_path, {**ADD, "name": "x"}, wrong)
     assert done.returncode == 255 and "operator 1 (" in done.stderr and part in done.stderr, (
         done.stderr
     )
@@ -141,7 +196,7 @@ def test_a_wrong_description(tmp_path: Path, case: str) -> None:
 
 
 def test_all_that_is_wrong_is_told_at_once(tmp_path: Path) -> None:
-    done = compile_ops(tmp_path, *(wrong for wrong, _ in WRONG.values()))
+    done = compile_ops(tmp_path, {**ADD, "name": "x"}, *(wrong for wrong, _ in WRONG.values()))
     for _, part in WRONG.values():
         assert part in done.stderr
 
