@@ -26,8 +26,9 @@ COPIED = (
     *("tests", "examples", "benchmarks", "csrc", "docs", "ascendrt/_gen"),
     *("pyproject.toml", "README.md"),
 )
-# All but what has to do with the sources and not with the interpreter: `make test` has run that.
-FOLDERS = ("pyacl", "python", "serving", "pains", "misuse", "backends", "conformance")
+# All but what has to do with the sources and not with the interpreter: `make test` has run that. As
+# there, conformance comes first: it counts what a machine has, before other tests take some.
+FOLDERS = ("conformance", "pyacl", "python", "serving", "pains", "misuse", "backends")
 WITHOUT = ("wheel", "pages", "om_corpus", "benchmarks", "typing", "demo")
 TESTS = [
     *(f"tests/{name}" for name in FOLDERS),
