@@ -38,7 +38,7 @@ CODES: Final[dict[int, Code]] = {
     100021: Code("ACL_ERROR_OP_INPUT_NOT_MATCH", "acl", "single-op inputs do not fit", "the inputs do not fit the operator; compare types, formats and shapes"),
     100022: Code("ACL_ERROR_OP_OUTPUT_NOT_MATCH", "acl", "single-op outputs do not fit", "the outputs do not fit the operator; compare types, formats and shapes"),
     100023: Code("ACL_ERROR_OP_ATTR_NOT_MATCH", "acl", "single-op attributes do not fit", "the attributes do not fit the operator; compare names and values"),
-    100024: Code("ACL_ERROR_OP_NOT_FOUND", "acl", "no loaded or compiled op fits the request", "no loaded or compiled operator fits; call aclopCompile or aclopSetModelDir first"),
+    100024: Code("ACL_ERROR_OP_NOT_FOUND", "acl", "no loaded or compiled op fits the request", "no loaded or compiled operator fits; check its type, attributes, shapes and formats (a device needs aclopCompile or aclopSetModelDir before)"),
     100025: Code("ACL_ERROR_OP_LOAD_FAILED", "acl", "single-op model failed to load", "the operator's file is damaged or of another chip or version; compile it again"),
     100026: Code("ACL_ERROR_UNSUPPORTED_DATA_TYPE", "acl", "data type not supported here", "this data type is not supported here; use a type from the documentation of the call"),
     100027: Code("ACL_ERROR_FORMAT_NOT_MATCH", "acl", "format does not fit", "the tensor format does not fit; use the format the operator or model asks for"),

@@ -132,7 +132,13 @@ class DynamicBatcher(Closing, Generic[Request, Answer]):
         self._sizes: dict[int, int] = {}
         self._waits_ns: deque[int] = deque(maxlen=_KEPT_WAITS)
         self._threads: set[int] = set()  # that run batches
-        self._workers = [self.clock.start(self._work) for _ in range(count)]
+        self._workers: list[Future[None]] = []
+        try:
+            for _ in range(count):
+                self._workers.append(self.clock.start(self._work))
+        except BaseException:  # no room for another thread
+            self.close()
+            raise
 
     @staticmethod
     def of_model(

@@ -145,11 +145,11 @@ class DevicePool(Closing):
         self._closed = False
         self._workers: dict[int, Worker] = {}  # by their threads
         opened: list[Future[None]] = [Future(self.clock) for _ in range(depth * len(indexes))]
-        self._threads = [
-            self.clock.start(partial(self._work, self._states[position % len(indexes)], mine))
-            for position, mine in enumerate(opened)
-        ]
+        self._threads: list[Future[None]] = []
         try:
+            for position, mine in enumerate(opened):
+                state = self._states[position % len(indexes)]
+                self._threads.append(self.clock.start(partial(self._work, state, mine)))
             for each in opened:
                 each.result()
         except BaseException:

@@ -42,7 +42,7 @@ inline constexpr CodeText kCodes[] = {
     {100021, "ACL_ERROR_OP_INPUT_NOT_MATCH", "single-op inputs do not fit", "the inputs do not fit the operator; compare types, formats and shapes", "compare types, formats and shapes"},
     {100022, "ACL_ERROR_OP_OUTPUT_NOT_MATCH", "single-op outputs do not fit", "the outputs do not fit the operator; compare types, formats and shapes", "compare types, formats and shapes"},
     {100023, "ACL_ERROR_OP_ATTR_NOT_MATCH", "single-op attributes do not fit", "the attributes do not fit the operator; compare names and values", "compare names and values"},
-    {100024, "ACL_ERROR_OP_NOT_FOUND", "no loaded or compiled op fits the request", "no loaded or compiled operator fits; call aclopCompile or aclopSetModelDir first", "call aclopCompile or aclopSetModelDir first"},
+    {100024, "ACL_ERROR_OP_NOT_FOUND", "no loaded or compiled op fits the request", "no loaded or compiled operator fits; check its type, attributes, shapes and formats (a device needs aclopCompile or aclopSetModelDir before)", "check its type, attributes, shapes and formats (a device needs aclopCompile or aclopSetModelDir before)"},
     {100025, "ACL_ERROR_OP_LOAD_FAILED", "single-op model failed to load", "the operator's file is damaged or of another chip or version; compile it again", "compile it again"},
     {100026, "ACL_ERROR_UNSUPPORTED_DATA_TYPE", "data type not supported here", "this data type is not supported here; use a type from the documentation of the call", "use a type from the documentation of the call"},
     {100027, "ACL_ERROR_FORMAT_NOT_MATCH", "format does not fit", "the tensor format does not fit; use the format the operator or model asks for", "use the format the operator or model asks for"},

@@ -124,7 +124,7 @@ bool OpView::flag(std::string_view attr, bool fallback) const {
 std::vector<int64_t> OpView::ints(std::string_view attr) const {
   if (op.attrs.find(attr) == nullptr) {
     fail("attribute " + std::string(attr) +
-         " is not in the file (compilers drop it from operators they merge)");
+         " is missing (in files of models compilers drop it from operators they merge)");
   }
   return op.attrs.ints_or(attr, {});
 }

@@ -111,6 +111,9 @@ OwnedTensor make_tensor(const TensorType& type);  // zeros; raises when the host
 // Raises 207001 when the host cannot give this process so many bytes now.
 void want_memory(int64_t bytes, const std::string& what);
 
+// Of the graph engine, for a BatchNorm that does not say.
+inline constexpr float kBatchNormEpsilon = 1e-4F;
+
 // What becomes of float16 and bfloat16 operands. Widened: the op sees float32 and its float32
 // results are narrowed again, as the device computes.
 enum class Halves : uint8_t { kWidened, kNative };

@@ -190,7 +190,7 @@ std::vector<TensorType> infer_batch_norm(const OpView& v) {
 }
 
 Kernel build_batch_norm(const OpView& v, std::span<const TensorType>) {
-  const float epsilon = v.op.attrs.float_or("epsilon", 1e-5F);
+  const float epsilon = v.op.attrs.float_or("epsilon", kBatchNormEpsilon);
   return {[epsilon](Inputs in, Outputs out, const ops::Exec& exec) {
             const ops::BatchNormParams params{in[1].as<const float>(), in[2].as<const float>(),
                                               in[3].as<const float>(), in[4].as<const float>(),
@@ -210,7 +210,7 @@ std::vector<TensorType> infer_instance_norm(const OpView& v) {
 }
 
 Kernel build_instance_norm(const OpView& v, std::span<const TensorType>) {
-  const float epsilon = v.op.attrs.float_or("epsilon", 1e-5F);
+  const float epsilon = v.op.attrs.float_or("epsilon", 1e-6F);
   return {[epsilon](Inputs in, Outputs out, const ops::Exec& exec) {
             ops::instance_norm(in[0], in[1].as<const float>(), in[2].as<const float>(), epsilon,
                                out[0], exec);

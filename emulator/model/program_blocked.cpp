@@ -79,7 +79,7 @@ void fold(const OpView& norm, Filter& filter) {
   const auto offset = norm.constant_floats(2);
   const auto mean = norm.constant_floats(3);
   const auto variance = norm.constant_floats(4);
-  const double epsilon = norm.op.attrs.float_or("epsilon", 1e-5F);
+  const double epsilon = norm.op.attrs.float_or("epsilon", kBatchNormEpsilon);
   const size_t per_output = filter.weights.size() / scale.size();
   for (size_t o = 0; o < scale.size(); ++o) {
     const double factor = scale[o] / std::sqrt(variance[o] + epsilon);

@@ -65,6 +65,7 @@ SingleOp::SingleOp(const std::string& type, AttrMap attrs, std::vector<SingleOpe
     : type_(&find_type(type)), inputs_(std::move(inputs)), turns_(inputs_.size()) {
   op_.name = op_.type = type;
   op_.attrs = std::move(attrs);
+  set_defaults();
   set_turns();
   for (size_t i = 0; i < inputs_.size(); ++i) {
     TensorDesc desc;
@@ -75,6 +76,17 @@ SingleOp::SingleOp(const std::string& type, AttrMap attrs, std::vector<SingleOpe
   }
 }
 
+// What an operator of a file may not do: there a list that is missing was dropped by a compiler.
+//
+// src: hicann/ops-nn conv2d_proto.h, max_pool_v3_proto.h
+void SingleOp::set_defaults() {
+  const auto set = [this](const char* name, int64_t each) {
+    if (op_.attrs.find(name) == nullptr) op_.attrs.set(name, std::vector<int64_t>(4, each));
+  };
+  if (op_.type == "Conv2D") set("dilations", 1);
+  if (op_.type == "MaxPoolV3" || op_.type == "AvgPoolV2") set("pads", 0);
+}
+
 void SingleOp::set_turns() {
   const bool first = is_among(kChannelsFirst, op_.type);
   for (size_t i = 0; i < inputs_.size(); ++i) {
@@ -82,7 +94,10 @@ void SingleOp::set_turns() {
     if (!input.connected) continue;
     const std::string which = "input " + std::to_string(i) + " of " + op_.type;
     if (input.format != kFormatUndefined && !is_plain_format(input.format)) {
-      not_found(which + " has the blocked format " + format_name(input.format) +
+      const std::string name = format_name(input.format);
+      const bool known = format_from_name(name) == input.format;
+      not_found(which + " has the " +
+                (known ? "blocked format " + name : "format " + std::to_string(input.format)) +
                 "; single operators are computed in plain formats");
     }
     const Dims turn = turn_of(input.format, input.type.shape.rank());

@@ -40,6 +40,7 @@ class SingleOp {
 
  private:
   OpView view(std::span<const std::span<const uint8_t>> bytes) const;
+  void set_defaults();
   void set_turns();
   void turn_attribute(std::string_view name);
 

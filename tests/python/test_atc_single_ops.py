@@ -149,7 +149,42 @@ def test_one_operand_of_halves(tmp_path: Path) -> None:
                 )
 
 
+def test_attributes_that_are_left_out(tmp_path: Path) -> None:
+    """No dilation, no padding, and 1e-4 or 1e-6 beside variances, as the graph engine has it."""
+    four = attr("strides", "list_int", [1, 1, 2, 2])
+    x, w = tensor(1, 2, 4, 4, order="NCHW"), tensor(2, 2, 1, 1, order="NCHW")
+    small, lists = tensor(1, 2, 2, 2, order="NCHW"), [tensor(2)] * 4
+    size = attr("ksize", "list_int", [1, 1, 2, 2])
+    paths = made(
+        tmp_path,
+        operator("Conv2D", [x, w], [small], four, attr("pads", "list_int", [0] * 4)),
+        operator("MaxPoolV3", [x], [small], four, size),
+        operator("AvgPoolV2", [x], [small], four, size),
+        operator("BatchNorm", [x, *lists], [x], attr("is_training", "bool", False)),
+        operator("InstanceNorm", [x, *lists[:2]], [x]),
+    )
+    draw = np.random.default_rng(6)
+    image, turn = np.float32(draw.random((1, 2, 4, 4)) / 100), np.float32([[1, 2], [3, 4]])
+    one, zero, tiny = np.ones(2, np.float32), np.zeros(2, np.float32), np.full(2, 1e-5, np.float32)
+    windows = image.reshape(1, 2, 2, 2, 2, 2).swapaxes(3, 4).reshape(1, 2, 2, 2, 4)
+    centred = image - image.mean((2, 3), keepdims=True)
+    spread = image.var((2, 3), keepdims=True)
+    cases = [
+        ((image, turn.reshape(2, 2, 1, 1)), np.einsum("oc,nchw->nohw", turn, image[..., ::2, ::2])),
+        ((image,), windows.max(-1)),
+        ((image,), windows.mean(-1)),
+        ((image, one, zero, zero, tiny), image / np.sqrt(np.float32(1.1e-4))),
+        ((image, one, zero), centred / np.sqrt(spread + 1e-6)),
+    ]
+    with Device():
+        for path, (given, expected) in zip(paths, cases, strict=True):
+            with Model(path) as model:
+                np.testing.assert_allclose(model(*given)[0], expected, rtol=1e-4, err_msg=path.name)
+
+
 WRONG = {
+    "missing attribute": (operator("MaxPoolV3", [tensor(1, 1, 2, 2)], [tensor(1, 1, 1, 1)]),
+                          "attribute ksize is missing"),
     "no operator": (operator("Addd", [tensor(2)], [tensor(2)]), "'Addd'"),
     "no type": ({"input_desc": []}, "'op' is missing"),
     "shapes": (operator("Add", [tensor(2), tensor(3)], [tensor(3)]), "2 and 3"),

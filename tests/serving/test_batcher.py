@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import CancelledError
 from pathlib import Path
 
@@ -13,7 +14,8 @@ import pytest
 from servingkit import WIDTH
 
 import ascendrt
-from ascendrt.serving import DynamicBatcher, QueueFullError
+from ascendrt.clocks import Clock, Future
+from ascendrt.serving import DevicePool, DynamicBatcher, QueueFullError
 
 
 class Gate:
@@ -266,3 +268,22 @@ def test_a_fixed_batch_of_one_is_a_batch(models: Path) -> None:
     ):
         assert batcher.max_batch == 1
         np.testing.assert_array_equal(batcher(row)[0], row * 3 + 1)
+
+
+@pytest.mark.parametrize("kind", [DynamicBatcher, DevicePool])
+def test_without_room_for_its_threads_none_is_left(
+    kind: type, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[Future[None]] = []
+    start = Clock.start
+
+    def limited(clock: Clock, function: Callable[[], None]) -> Future[None]:
+        if len(started) == 3:
+            raise RuntimeError("can't start new thread")
+        started.append(start(clock, function))
+        return started[-1]
+
+    monkeypatch.setattr(Clock, "start", limited)
+    with pytest.raises(RuntimeError, match="new thread"):
+        kind(list, workers=5) if kind is DynamicBatcher else kind([0], depth=5)
+    assert [future.done() for future in started] == [True] * 3
