@@ -230,10 +230,13 @@ std::vector<model::TensorType> inferred(const char* type, const Descs& descs,
   for (size_t i = 0; i < descs.size(); ++i) {
     const TensorFields& fields = descs[i]->fields;
     const uint64_t size = fields.size_bytes();
-    if (buffers[i]->data == nullptr || buffers[i]->size < std::max<uint64_t>(size, 1)) {
+    const uint64_t wanted = std::max<uint64_t>(size, 1);  // one that is empty or left out as well
+    if (buffers[i]->data == nullptr || buffers[i]->size < wanted) {
       refuse_argument("input " + std::to_string(i) + " has a buffer of " +
-                      std::to_string(buffers[i]->size) + " bytes, its description needs " +
-                      std::to_string(size));
+                      std::to_string(buffers[i]->size) + " bytes" +
+                      (buffers[i]->data == nullptr ? " at a null address" : "") + ", " +
+                      std::to_string(wanted) + " or more are needed" +
+                      (size == 0 ? " even for a tensor without elements" : ""));
     }
     model::Bytes bytes(size);
     memory::copy(bytes.data(), buffers[i]->data, size);

@@ -406,6 +406,9 @@ def test_arguments_of_an_inference(x: Place) -> None:
     assert infer(b"Relu", [good], [NULL]) == 100000
     for empty in (acl.aclCreateDataBuffer(x.pointer, 0), acl.aclCreateDataBuffer(NULL, 24)):
         assert infer(b"Relu", [(good[0], empty)], [result]) == 100000
+    none = acl.aclCreateDataBuffer(x.pointer, 0)
+    assert infer(b"Relu", [(desc(0, 3), none)], [result]) == 100000
+    assert b"1 or more are needed" in ffi.string(acl.aclGetRecentErrMsg())
     assert infer(b"Relu", [good], [result, desc(1)]) != 0
     assert infer(b"NoSuchOperator", [good], [result]) != 0
     assert dims_of(result) == (7,)
@@ -418,6 +421,8 @@ def test_what_is_inferred(x: Place, where: str) -> None:
     result = desc(7, dtype=HALF)
     ranges = ffi.new("int64_t[1][2]", [[1, 9]])
     ok(acl.aclSetTensorShapeRange(result, 1, ranges))
+    ok(infer(b"Relu", [(desc(0, 3), x.buffer)], [result]))
+    assert dims_of(result) == (0, 3)
     ok(infer(b"Relu", [(desc(2, 3), x.buffer)], [result]))
     assert dims_of(result) == (2, 3) and acl.aclGetTensorDescType(result) == FLOAT
     assert acl.aclGetTensorDescDimRange(result, 0, 2, ffi.new("int64_t[2]")) != 0
