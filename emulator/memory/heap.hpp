@@ -145,8 +145,7 @@ class Heap {
   void revive_run(uint32_t first, uint64_t bytes, uint32_t stamp) {
     run_rows_[first].word.store(RunWord::live(bytes, stamp), std::memory_order_release);
   }
-  // Block::slack, for texts. Of small blocks it is in the word of their second unit, if they have
-  // one.
+  // Block::slack, for texts. Of small blocks it is in the word of their second unit, if any.
   void note_small_slack(uint64_t offset, uint32_t size_class, uint64_t slack) {
     if (size_class == 0) return;
     block_words_[(offset >> kUnitShift) + 1].store(

@@ -124,8 +124,8 @@ ConvertOptions with_shapes(const ConvertOptions& options, const onnx::File& file
 
 // --- what they tell ---
 
-// Dims that are the same in all shapes tried stay, others become -1. So does 0: the shapes tried may
-// have been too small to leave anything.
+// Dims that are the same in all shapes tried stay, others become -1. So does 0: the shapes tried
+// may have been too small to leave anything.
 Dims merged(const Dims& a, const Dims& b) {
   if (a.size() != b.size()) return kNoRank;
   Dims out = a;
