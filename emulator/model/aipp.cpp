@@ -14,7 +14,10 @@ namespace ascendrt::model {
 namespace {
 
 [[noreturn]] void bad(const std::string& text) {
-  fail_model(kAclInvalidParam, "insert_op_conf: " + text);
+  constexpr size_t kLongest = 500;  // a file of another kind may be one word
+  const bool fits = text.size() <= kLongest;
+  fail_model(kAclInvalidParam,
+             "insert_op_conf: " + (fits ? text : text.substr(0, kLongest) + " ..."));
 }
 [[noreturn]] void refuse(const std::string& text) { fail_model(kGeParamInvalid, "AIPP: " + text); }
 

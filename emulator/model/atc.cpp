@@ -234,8 +234,12 @@ std::string Run::network() const {
 std::string Run::target() const {
   std::string path = line_.get("output");
   if (path.empty()) refuse("E10004: --output is missing: say where the model goes");
-  if (!line_.exact_output()) path += ".om";
   const size_t slash = path.rfind('/');
+  const std::string name = slash == std::string::npos ? path : path.substr(slash + 1);
+  if (name.empty() || name == "." || name == "..") {
+    refuse("E10005: --output: " + path + " names a folder; name the file in it as well");
+  }
+  if (!line_.exact_output()) path += ".om";
   const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
   struct stat info = {};
   if (::stat(folder.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) {

@@ -312,3 +312,21 @@ def test_what_the_code_generator_alone_understands_is_named(tmp_path: Path) -> N
     (said,) = (line for line in done.stderr.splitlines() if "without effect" in line)
     assert {"--op_select_implmode", "--op_bank_path"} <= set(said.replace(",", "").split())
     assert "--log" not in said
+
+
+@pytest.mark.parametrize("output", ["nets/", "nets/.", ".."])
+def test_an_output_without_a_name_is_refused(tmp_path: Path, output: str) -> None:
+    dense(tmp_path)
+    (tmp_path / "nets").mkdir()
+    done = atc("--model=net.onnx", *WANTED, f"--output={output}", cwd=tmp_path)
+    failed(done, "E10005", f"{output} names a folder")
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["net.onnx", "nets"]
+
+
+def test_a_wrong_aipp_file_is_not_told_whole(tmp_path: Path) -> None:
+    plane(tmp_path, 4, 4)
+    (tmp_path / "aipp.cfg").write_text("[" * 1_000_000)
+    done = atc("--model=net.onnx", *WANTED, "--output=net", "--insert_op_conf=aipp.cfg",
+               cwd=tmp_path)  # fmt: skip
+    failed(done, "insert_op_conf: '[[[")
+    assert len(done.stderr) < 1000
