@@ -11,13 +11,14 @@
 #include "abi/model_objects.hpp"
 #include "abi/tensor_objects.hpp"
 #include "base/log.hpp"
+#include "gen/codes.hpp"
 #include "gen/prototypes.h"
 
 namespace ascendrt::abi {
 namespace {
 
-constexpr base::Code kNullPointer = 161001;  // ACLNN_ERR_PARAM_NULLPTR
-constexpr base::Code kInvalid = 161002;      // ACLNN_ERR_PARAM_INVALID
+constexpr base::Code kNullPointer = code_named("ACLNN_ERR_PARAM_NULLPTR");
+constexpr base::Code kInvalid = code_named("ACLNN_ERR_PARAM_INVALID");
 // Numbers of values, of dims: more is a length that was never set.
 constexpr uint64_t kMostValues = 1ULL << 32;
 

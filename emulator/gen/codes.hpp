@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <iterator>
+#include <string_view>
 
 namespace ascendrt {
 
@@ -290,6 +291,14 @@ constexpr const CodeText* find_code(int32_t value) {
       std::lower_bound(std::begin(kCodes), std::end(kCodes), value,
                        [](const CodeText& code, int32_t wanted) { return code.value < wanted; });
   return found != std::end(kCodes) && found->value == value ? found : nullptr;
+}
+
+// For codes that are no constant of a header. A name that is no code does not compile.
+consteval int32_t code_named(std::string_view name) {
+  for (const CodeText& code : kCodes) {
+    if (name == code.name) return code.value;
+  }
+  throw "no such code";
 }
 
 constexpr const char* code_name(int32_t value) {
