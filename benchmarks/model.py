@@ -1,4 +1,4 @@
-"""Whole networks against onnxruntime and eager torch: medians in milliseconds and ratios of speed.
+"""Whole networks against onnxruntime and eager torch: medians in milliseconds, and ratios of speed.
 
 For each number of threads one process of its own; in it all runtimes run each network in turn, and
 times are compared within that process only. Fields are called NETWORK_bBATCH_tTHREADS_WHO; ratios
@@ -18,12 +18,12 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.turns import Run, environment, medians_ms, onnxruntime_session
+from benchmarks.turns import Run, Times, environment, onnxruntime_session
 
 ROOT = Path(__file__).resolve().parents[1]
 THREADS = (1, 2)
 BATCHES = (1, 8)
-TURNS = {1: 9, 8: 4}
+TURNS = {1: 15, 8: 5}
 # (network, variant) against the runtime or the other variant whose speed is the yardstick.
 FP32 = ("resnet50", "mobilenet_v2")
 NO_VNNI = "this CPU has no AVX-512 VNNI: 8-bit networks take the general path"
@@ -99,19 +99,19 @@ def _case(network: str, batch: int, threads: int, folder: Path, until: ExitStack
     if network == "resnet50" and _has_vnni():
         quantized = networks.quantized(model, feeds)
         runs["_int8"] = _ours(quantized, feeds, folder / "int8.om", until)
-    ms = medians_ms(runs, TURNS[batch])
+    times = Times(runs, TURNS[batch])
     suffix = f"b{batch}_t{threads}"
     figures: dict[str, Any] = {
-        f"{network}_{suffix}{who or '_ours'}_ms": value for who, value in ms.items()
+        f"{network}_{suffix}{who or '_ours'}_ms": value for who, value in times.medians().items()
     }
-    figures[f"{network}_{suffix}_vs_onnxruntime"] = ms["_onnxruntime"] / ms[""]
-    figures[f"{network}_fp16_{suffix}_vs_fp32"] = ms[""] / ms["_fp16"]
+    figures[f"{network}_{suffix}_vs_onnxruntime"] = times.speed("", "_onnxruntime")
+    figures[f"{network}_fp16_{suffix}_vs_fp32"] = times.speed("_fp16", "")
     figures |= {} if torch else {"torch": "torch is missing: no comparison with it"}
     figures |= {} if _has_vnni() else {"int8": NO_VNNI}
     if torch is not None:
-        figures[f"{network}_{suffix}_vs_torch"] = ms["_torch"] / ms[""]
-    if "_int8" in ms:
-        figures[f"{network}_int8_{suffix}_vs_onnxruntime"] = ms["_onnxruntime"] / ms["_int8"]
+        figures[f"{network}_{suffix}_vs_torch"] = times.speed("", "_torch")
+    if "_int8" in times:
+        figures[f"{network}_int8_{suffix}_vs_onnxruntime"] = times.speed("_int8", "_onnxruntime")
     return figures
 
 

@@ -20,18 +20,41 @@ RUNS = 3  # counted ones of a turn
 Run = Callable[[], Any]
 
 
-def medians_ms(runs: Mapping[str, Run], turns: int) -> dict[str, float]:
-    """Milliseconds of one run of each."""
-    times: dict[str, list[float]] = {who: [] for who in runs}
-    for _ in range(turns):
-        for who, run in runs.items():
-            time.sleep(PAUSE_S)
-            run()
-            for _ in range(RUNS):
-                start = time.perf_counter()
-                run()
-                times[who].append(time.perf_counter() - start)
-    return {who: statistics.median(taken) * 1e3 for who, taken in times.items()}
+class Times:
+    """Milliseconds of a run of each, turn by turn."""
+
+    def __init__(self, runs: Mapping[str, Run], turns: int) -> None:
+        self._turns: dict[str, list[float]] = {who: [] for who in runs}
+        for _ in range(turns):
+            for who, run in runs.items():
+                self._turns[who].append(_turn_ms(run))
+
+    def __contains__(self, who: object) -> bool:
+        return who in self._turns
+
+    def medians(self) -> dict[str, float]:
+        return {who: statistics.median(taken) for who, taken in self._turns.items()}
+
+    def speed(self, of: str, over: str) -> float:
+        """How many times as fast one is as the other: the median over the turns.
+
+        A turn compares what ran within a second or so: a machine that gets slower or faster in
+        between changes little.
+        """
+        return statistics.median(
+            b / a for a, b in zip(self._turns[of], self._turns[over], strict=True)
+        )
+
+
+def _turn_ms(run: Run) -> float:
+    time.sleep(PAUSE_S)
+    run()
+    taken = []
+    for _ in range(RUNS):
+        start = time.perf_counter()
+        run()
+        taken.append(time.perf_counter() - start)
+    return statistics.median(taken) * 1e3
 
 
 def environment(threads: int) -> dict[str, str]:

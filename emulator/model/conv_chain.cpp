@@ -26,6 +26,12 @@ bool is_narrow(const ops::Border& b) {
   return std::max({b.top, b.bottom, b.left, b.right}) <= kWidestBorder;
 }
 
+ops::Border reach_of(const ops::ConvShape& shape) {
+  ops::BlockedConvSpec spec;
+  spec.shape = shape;
+  return spec.reach();
+}
+
 bool is_nchw(const Op& op) { return op.attrs.string_or("data_format", "NCHW") == "NCHW"; }
 
 }  // namespace
@@ -82,10 +88,8 @@ bool ConvChains::is_constant(const Op& op, size_t input) const {
 bool ConvChains::can_start(const Op& op) const {
   if (op.type != "Conv2D" || !is_nchw(op) || op.input_descs.size() < 2) return false;
   if (op.output_descs.size() != 1 || !is_fixed(op.output_descs[0])) return false;
-  if (!is_fixed(op.input_descs[0]) || op.input_descs[0].dtype != op.output_descs[0].dtype) {
-    return false;
-  }
-  if (!is_constant(op, 1)) return false;
+  const bool same_type = op.input_descs[0].dtype == op.output_descs[0].dtype;
+  if (!is_fixed(op.input_descs[0]) || !same_type || !is_constant(op, 1)) return false;
   for (size_t i = 2; i < op.inputs.size(); ++i) {
     if (op.input(i) && !is_constant(op, i)) return false;
   }
@@ -96,30 +100,32 @@ bool ConvChains::can_start(const Op& op) const {
   }
 }
 
-// The one op that reads the result, if nothing else does.
+// The one op that reads the result, if nothing else does, and declares it as `op` does.
 const ConvChains::Reader* ConvChains::only_reader(const Op& op) const {
   const auto found = readers_.find(op.name);
   if (found == readers_.end() || found->second.size() != 1) return nullptr;
   if (other_outputs_read_.contains(op.name)) return nullptr;
-  const Reader& reader = found->second[0];
-  return same_value(*reader.first, reader.second, op) ? &reader : nullptr;
+  const auto& [reader, input] = found->second[0];
+  const bool declared = input < reader->input_descs.size() && !op.output_descs.empty() &&
+                        is_type(reader->input_descs[input], op.output_descs[0]);
+  return declared ? &found->second[0] : nullptr;
 }
 
-// The reader declares its operand as the maker declares its result.
-bool ConvChains::same_value(const Op& op, size_t input, const Op& maker) const {
-  return input < op.input_descs.size() && !op.output_descs.empty() &&
-         is_type(op.input_descs[input], maker.output_descs[0]) &&
-         is_type(op.output_descs[0], maker.output_descs[0]);
+// The same, when its own result has the same type too.
+const ConvChains::Reader* ConvChains::next_part(const Op& op) const {
+  const Reader* reader = only_reader(op);
+  if (reader == nullptr || reader->first->output_descs.empty()) return nullptr;
+  return is_type(reader->first->output_descs[0], op.output_descs[0]) ? reader : nullptr;
 }
 
 void ConvChains::extend(ConvChain& chain) const {
-  const Reader* reader = only_reader(*chain.conv);
+  const Reader* reader = next_part(*chain.conv);
   if (reader != nullptr && reader->first->type == "BatchNorm" && reader->second == 0 &&
       is_nchw(*reader->first) && reader->first->inputs.size() == 5 &&
       is_constant(*reader->first, 1) && is_constant(*reader->first, 2) &&
       is_constant(*reader->first, 3) && is_constant(*reader->first, 4)) {
     chain.norm = reader->first;
-    reader = only_reader(*chain.norm);
+    reader = next_part(*chain.norm);
   }
   if (reader != nullptr && reader->first->type == "Add" && reader->first->inputs.size() == 2) {
     const Op& add = *reader->first;
@@ -130,7 +136,7 @@ void ConvChains::extend(ConvChain& chain) const {
     if (free) {
       chain.add = &add;
       chain.addend = other;
-      reader = only_reader(add);
+      reader = next_part(add);
     }
   }
   if (reader == nullptr || reader->second != 0 || chain_of_.contains(reader->first)) return;
@@ -139,40 +145,49 @@ void ConvChains::extend(ConvChain& chain) const {
   if (clip || op.type == "Relu" || op.type == "Relu6") chain.clamp = &op;
 }
 
-ops::Border ConvChains::border_behind(const Op& op) const {
+// What `reach` says of the readers of output 0, all together; borders of another fill are left out.
+template <class Reach>
+ops::Border ConvChains::joined(const Op& op, const Reach& reach) const {
   ops::Border border;
   const auto found = readers_.find(op.name);
   if (found == readers_.end()) return border;
   for (const auto& [reader, input] : found->second) {
-    const ConvChain* chain = of(*reader);
-    if (chain == nullptr || chain->conv != reader || input != 0) continue;
-    ops::BlockedConvSpec spec;
-    spec.shape = conv_shape(declared_view(*reader));
-    const ops::Border reach = spec.reach();
-    if (is_narrow(reach)) border = border.joined(reach);
+    const ops::Border wanted = input == 0 ? reach(*reader) : ops::Border{};
+    const bool fits = border.empty() || border.fill == wanted.fill;
+    if (!wanted.empty() && fits && is_narrow(wanted)) border = border.joined(wanted);
   }
   return border;
 }
 
+ops::Border ConvChains::border_behind(const Op& op) const {
+  return joined(op, [&](const Op& reader) {
+    const ConvChain* chain = of(reader);
+    const bool reads = chain != nullptr && chain->conv == &reader;
+    return reads ? reach_of(conv_shape(declared_view(reader))) : ops::Border{};
+  });
+}
+
+bool ConvChains::is_widened_behind(const Op& op) const {
+  const Reader* reader = only_reader(op);
+  const ConvChain* chain = reader == nullptr ? nullptr : of(*reader->first);
+  if (chain == nullptr || chain->conv != reader->first || reader->second != 0) return false;
+  const ops::ConvShape shape = conv_shape(declared_view(*chain->conv));
+  return op.output_descs[0].dtype == ACL_FLOAT16 && !shape.is_depthwise() &&
+         is_narrow(reach_of(shape));
+}
+
 ops::Border ConvChains::byte_border_behind(const Op& op) const {
-  ops::Border border;
-  const auto found = readers_.find(op.name);
-  if (found == readers_.end()) return border;
-  for (const auto& [reader, input] : found->second) {
-    if (reader->type != kQuantizedConv || input != 0) continue;
+  return joined(op, [](const Op& reader) -> ops::Border {
+    if (reader.type != kQuantizedConv) return {};
     try {
-      const OpView view = declared_view(*reader);
-      ops::BlockedConvSpec spec;
-      spec.shape = byte_conv_shape(view);
-      ops::Border reach = spec.reach();
+      const OpView view = declared_view(reader);
+      ops::Border reach = reach_of(byte_conv_shape(view));
       reach.fill = static_cast<uint8_t>(byte_scale(view, "x", view.dtype(0)).zero);
-      const bool fits = border.empty() || border.fill == reach.fill;
-      if (!reach.empty() && fits && is_narrow(reach)) border = border.joined(reach);
+      return reach;
     } catch (const base::Error&) {
-      continue;  // the op itself tells what is wrong when it is compiled
+      return {};  // the op itself tells what is wrong when it is compiled
     }
-  }
-  return border;
+  });
 }
 
 }  // namespace ascendrt::model

@@ -35,7 +35,9 @@ class ConvChains {
   const ConvChain* of(const Op& op) const;  // null: the op is in no chain
   // The border that the convolutions reading output 0 of an op want around it.
   ops::Border border_behind(const Op& op) const;
-  // The same for quantised convolutions; filled with the zero point that the first one names.
+  // One convolution alone reads output 0 and widens halves before it computes.
+  bool is_widened_behind(const Op& op) const;
+  // The border for quantised convolutions; filled with the zero point that the first one names.
   ops::Border byte_border_behind(const Op& op) const;
 
  private:
@@ -45,8 +47,10 @@ class ConvChains {
   bool is_constant(const Op& op, size_t input) const;
   bool can_start(const Op& op) const;
   const Reader* only_reader(const Op& op) const;
+  const Reader* next_part(const Op& op) const;
+  template <class Reach>
+  ops::Border joined(const Op& op, const Reach& reach) const;
   void extend(ConvChain& chain) const;
-  bool same_value(const Op& op, size_t input, const Op& maker) const;
 
   std::unordered_map<std::string_view, const Op*> ops_;
   std::unordered_map<std::string_view, std::vector<Reader>> readers_;  // of output 0

@@ -89,36 +89,26 @@ struct AttrWriter {
   void operator()(const Box<TensorDesc>& v) const { out.message(11, write_desc(*v)); }
   void operator()(const Box<Tensor>& v) const { out.message(12, write_tensor(*v)); }
   void operator()(const Box<Graph>& v) const { out.message(13, write_graph(*v)); }
-  void operator()(const EmptyList& v) const { list(v.val_type, {}); }
+  void operator()(const EmptyList& v) const {
+    list(v.val_type, [](Writer&) {});
+  }
   void operator()(const std::vector<std::string>& v) const {
-    Writer items;
-    items.strings(2, v);
-    list(kStrings, std::move(items));
+    list(kStrings, [&](Writer& items) { items.strings(2, v); });
   }
   void operator()(const std::vector<int64_t>& v) const {
-    Writer items;
-    items.packed_ints(3, v);
-    list(kInts, std::move(items));
+    list(kInts, [&](Writer& items) { items.packed_ints(3, v); });
   }
   void operator()(const std::vector<float>& v) const {
-    Writer items;
-    items.packed_floats(4, v);
-    list(kFloats, std::move(items));
+    list(kFloats, [&](Writer& items) { items.packed_floats(4, v); });
   }
   void operator()(const std::vector<bool>& v) const {
-    Writer items;
-    items.packed_bools(5, v);
-    list(kBools, std::move(items));
+    list(kBools, [&](Writer& items) { items.packed_bools(5, v); });
   }
   void operator()(const RawBytesList& v) const {
-    Writer items;
-    items.strings(7, v.values);
-    list(kRaw, std::move(items));
+    list(kRaw, [&](Writer& items) { items.strings(7, v.values); });
   }
   void operator()(const DataTypeList& v) const {
-    Writer items;
-    items.packed_ints(12, v.values);
-    list(kDtypes, std::move(items));
+    list(kDtypes, [&](Writer& items) { items.packed_ints(12, v.values); });
   }
   void operator()(const std::vector<TensorDesc>& v) const { messages(kDescs, 8, v, write_desc); }
   void operator()(const std::vector<Tensor>& v) const { messages(kTensors, 9, v, write_tensor); }
@@ -133,15 +123,18 @@ struct AttrWriter {
 
  private:
   // An empty list has no other type information than val_type.
-  void list(int64_t kind, Writer items) const {
+  template <class F>
+  void list(int64_t kind, F write_items) const {
+    Writer items;
+    write_items(items);
     items.i64_opt(20, kind);
     out.message(1, items);
   }
   template <class T, class F>
   void messages(int64_t kind, uint32_t field, const std::vector<T>& values, F write) const {
-    Writer items;
-    for (const T& value : values) items.message(field, write(value));
-    list(kind, std::move(items));
+    list(kind, [&](Writer& items) {
+      for (const T& value : values) items.message(field, write(value));
+    });
   }
   template <class T, class F>
   void rows(uint32_t field, const std::vector<std::vector<T>>& values, F write) const {

@@ -34,13 +34,6 @@ const OpType* find_op_type(std::string_view name) {
   return found == table().end() ? nullptr : found->second;
 }
 
-std::vector<std::string_view> op_type_names() {
-  std::vector<std::string_view> names;
-  for (const auto& [name, type] : table()) names.push_back(name);
-  std::sort(names.begin(), names.end());
-  return names;
-}
-
 void OpView::fail(std::string_view what) const { ops::fail(op.type, what); }
 
 const Operand& OpView::input(size_t i) const {

@@ -154,7 +154,6 @@ std::vector<OwnedTensor> evaluate(const OpType& type, const OpView& view, const 
 
 // Null when the type is not in the set. Names are listed in model/op_set.cpp.
 const OpType* find_op_type(std::string_view name);
-std::vector<std::string_view> op_type_names();
 
 // The parts of the table, one per file.
 std::span<const OpType> compute_op_types();

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <tuple>
 
 #include "model/op_set.hpp"
 #include "ops/conv.hpp"
@@ -43,6 +44,18 @@ void want_bias(const OpView& v, int64_t outputs) {
   }
 }
 
+// Height and width of the picture and of what moves over it.
+template <class WindowShape>
+void set_window(WindowShape& s, const ops::Shape& picture, const Dims& kernel, const Dims& strides,
+                const Dims& dilations, const Dims& pads) {
+  std::tie(s.in_h, s.in_w) = std::tuple(picture[2], picture[3]);
+  std::tie(s.kernel_h, s.kernel_w) = std::tuple(kernel[2], kernel[3]);
+  std::tie(s.stride_h, s.stride_w) = std::tuple(strides[2], strides[3]);
+  std::tie(s.dilation_h, s.dilation_w) = std::tuple(dilations[2], dilations[3]);
+  std::tie(s.pad_top, s.pad_bottom, s.pad_left, s.pad_right) =
+      std::tuple(pads[0], pads[1], pads[2], pads[3]);
+}
+
 }  // namespace
 
 // --- convolution ---
@@ -63,19 +76,8 @@ ops::ConvShape conv_shape(const OpView& v) {
   s.batch = x[0];
   s.groups = v.op.attrs.int_or("groups", 1);
   s.in_channels = x[1];
-  s.in_h = x[2];
-  s.in_w = x[3];
   s.out_channels = w[0];
-  s.kernel_h = w[2];
-  s.kernel_w = w[3];
-  s.stride_h = strides[2];
-  s.stride_w = strides[3];
-  s.dilation_h = dilations[2];
-  s.dilation_w = dilations[3];
-  s.pad_top = pads[0];
-  s.pad_bottom = pads[1];
-  s.pad_left = pads[2];
-  s.pad_right = pads[3];
+  set_window(s, x, {1, 1, w[2], w[3]}, strides, dilations, pads);
   s.resolve();
   if (w[1] * s.groups != s.in_channels) {
     v.fail("a filter of shape " + w.text() + " does not fit an input of shape " + x.text() +
@@ -130,18 +132,7 @@ ops::PoolShape pool_shape(const OpView& v) {
   const ops::Shape& x = v.shape(0);
   ops::PoolShape s;
   s.planes = x[0] * x[1];
-  s.in_h = x[2];
-  s.in_w = x[3];
-  s.kernel_h = kernel[2];
-  s.kernel_w = kernel[3];
-  s.stride_h = strides[2];
-  s.stride_w = strides[3];
-  s.dilation_h = dilations[2];
-  s.dilation_w = dilations[3];
-  s.pad_top = pads[0];
-  s.pad_bottom = pads[1];
-  s.pad_left = pads[2];
-  s.pad_right = pads[3];
+  set_window(s, x, kernel, strides, dilations, pads);
   const bool ceil = v.flag("ceil_mode");
   s.rounding = ceil ? ops::Rounding::kCeil : ops::Rounding::kFloor;
   s.resolve();

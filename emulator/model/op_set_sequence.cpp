@@ -211,16 +211,20 @@ ops::HeadLayout layout_of(const OpView& v, size_t i, std::string_view heads_attr
   return {heads, s[1], s[2] / heads, true};
 }
 
+template <class Params>
+void set_heads(const OpView& v, Params& p) {
+  p.batch = v.shape(0)[0];
+  p.q = p.y = layout_of(v, 0, "q_num_heads");
+  p.k = layout_of(v, 1, "kv_num_heads");
+  p.v = layout_of(v, 2, "kv_num_heads");
+  p.y.size = p.v.size;
+}
+
 ops::AttentionParams attention_params(const OpView& v) {
   v.want_count(3, 7);
   want_floats(v, {0, 1, 2, 4, 5});
   ops::AttentionParams p;
-  p.batch = v.shape(0)[0];
-  p.q = layout_of(v, 0, "q_num_heads");
-  p.k = layout_of(v, 1, "kv_num_heads");
-  p.v = layout_of(v, 2, "kv_num_heads");
-  p.y = p.q;
-  p.y.size = p.v.size;
+  set_heads(v, p);
   p.past = v.has(4) ? v.shape(4)[2] : 0;
   if (p.k.heads < 1 || p.q.heads % p.k.heads != 0 || p.v.heads != p.k.heads ||
       p.v.rows != p.k.rows || p.k.size != p.q.size) {
@@ -291,12 +295,7 @@ ops::LinearParams linear_params(const OpView& v) {
   v.want_count(3, 6);
   want_floats(v, {0, 1, 2, 3, 4, 5});
   ops::LinearParams p;
-  p.batch = v.shape(0)[0];
-  p.q = layout_of(v, 0, "q_num_heads");
-  p.k = layout_of(v, 1, "kv_num_heads");
-  p.v = layout_of(v, 2, "kv_num_heads");
-  p.y = p.q;
-  p.y.size = p.v.size;
+  set_heads(v, p);
   if (p.q.heads % p.k.heads != 0 || p.k.size != p.q.size || p.v.heads != p.k.heads ||
       p.k.rows != p.q.rows || p.v.rows != p.q.rows || !p.q.packed) {
     v.fail("heads or sizes do not fit");

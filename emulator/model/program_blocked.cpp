@@ -4,9 +4,10 @@
 // Note [Blocked tensors]: convolutions compute on tensors in blocks of 16 channels, the NC1HWC0 of
 // the device. A chain of a convolution and what follows it is one step that leaves its result
 // blocked, with the border of zeros that the next convolutions need. Pooling and element-wise steps
-// stay in the layout of their operands. Any other reader gets a row-major twin through a TransData
-// step, made once. Bytes of quantised steps lie in the same blocks. A tensor of one pixel whose
-// channels fill their blocks is both at once.
+// stay in the layout of their operands. Halves that one dense convolution alone reads, which
+// computes with floats, lie as floats of the same values: it widens nothing. Any other reader gets
+// a row-major twin through a TransData step, made once. Bytes of quantised steps lie in the same
+// blocks. A tensor of one pixel whose channels fill their blocks is both at once.
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -97,7 +98,8 @@ void set_bounds(const OpView& clamp, ops::BlockedConvSpec& spec) {
   if (clamp.op.type == "Relu6") spec.high = 6.0F;
 }
 
-Kernel chain_kernel(const ops::BlockedConvSpec& spec, const Filter& filter) {
+// Operands are the input, constants and then, if there is one, the addend.
+Kernel chain_kernel(const ops::BlockedConvSpec& spec, const Filter& filter, size_t constants) {
   const auto conv = std::make_shared<const ops::BlockedConvolution>(spec, filter.weights.data(),
                                                                     filter.bias.data());
   Kernel kernel;
@@ -105,6 +107,9 @@ Kernel chain_kernel(const ops::BlockedConvSpec& spec, const Filter& filter) {
   kernel.run = [conv](Inputs in, Outputs out, const ops::Exec& exec) {
     conv->run(in[0].data, in.back().data, out[0].data, exec);
   };
+  const bool onto = spec.add == spec.out && spec.stored != ops::Stored::kRounded;
+  if (onto) kernel.in_place = 1U << (constants + 1);
+  for (size_t i = 1; i <= constants; ++i) kernel.unread |= static_cast<uint8_t>(1U << i);
   return kernel;
 }
 
@@ -131,7 +136,8 @@ void ProgramBuilder::check_part(const Op& op, const OpType& type) {
 ProgramBuilder::Made ProgramBuilder::emit(Step step, const std::vector<const Made*>& sources,
                                           Made result) {
   const auto in_memory = [](const Made& made) {
-    return made.blocked ? TensorType{made.type.dtype, made.blocked->physical()} : made.type;
+    if (!made.blocked) return made.type;
+    return TensorType{made.is_rounded ? ACL_FLOAT : made.type.dtype, made.blocked->physical()};
   };
   const auto now = static_cast<int64_t>(program_.steps_.size());
   for (const Made* source : sources) {
@@ -224,17 +230,17 @@ void ProgramBuilder::add_chain(const ConvChain& chain) {
   if (chain.norm != nullptr) fold(view(*chain.norm, find_inputs(*chain.norm)), filter);
   ops::BlockedConvSpec spec;
   spec.shape = conv_shape(as_floats(conv));
-  spec.stored = stored_as(conv.inputs[0].type);
   if (chain.clamp != nullptr) set_bounds(view(*chain.clamp, find_inputs(*chain.clamp)), spec);
   const ops::ConvShape& s = spec.shape;
-  if (!sources[0]->blocked && s.groups == 1 && s.in_channels <= kPlanarChannels) {
-    spec.layout = ops::InputLayout::kPlanar;
-  }
+  const bool planar = !sources[0]->blocked && s.groups == 1 && s.in_channels <= kPlanarChannels;
+  if (planar) spec.layout = ops::InputLayout::kPlanar;
   spec.out = {s.batch, s.out_channels, s.out_h, s.out_w, chains_.border_behind(chain.tail())};
-  const Made x = spec.layout == ops::InputLayout::kPlanar
-                     ? *sources[0]
-                     : blocked(*sources[0], conv.shape(0), spec.reach());
+  const Made x = planar ? *sources[0] : blocked(*sources[0], conv.shape(0), spec.reach());
   if (x.blocked) spec.in = *x.blocked;
+  const TensorType& type = conv.inputs[0].type;
+  const bool rounded = chains_.is_widened_behind(chain.tail()) && !is_both(spec.out);
+  spec.stored = rounded ? ops::Stored::kRounded : stored_as(type);
+  spec.in_stored = x.is_rounded ? ops::Stored::kRounded : stored_as(type);
   std::vector<const Made*> operands = {&x};
   operands.insert(operands.end(), sources.begin() + 1, sources.end());
   Made addend;
@@ -246,15 +252,13 @@ void ProgramBuilder::add_chain(const ConvChain& chain) {
   Step step;
   step.type = find_op_type(op.type)->name.data();
   step.name = op.name;
-  step.kernel = chain_kernel(spec, filter);
-  if (spec.add == spec.out) step.kernel.in_place = 1U << (operands.size() - 1);
-  for (size_t i = 1; i < sources.size(); ++i) step.kernel.unread |= static_cast<uint8_t>(1U << i);
+  step.kernel = chain_kernel(spec, filter, sources.size() - 1);
   step.operations = spec.out.logical().elements() * conv.shape(1).elements(1, 4);
   for (const Op* part : {chain.norm, chain.add, chain.clamp}) {
     if (part != nullptr) step.joined.push_back(part->name);
   }
   finish_blocked(chain.tail(), std::move(step), operands,
-                 {conv.inputs[0].type, {}, -1, {}, false, spec.out});
+                 {type, {}, -1, {}, false, spec.out, rounded});
 }
 
 bool ProgramBuilder::add_pool(const Op& op, const OpType& type) {

@@ -33,6 +33,7 @@ class ProgramBuilder {
     std::span<const uint8_t> constant;
     bool is_constant = false;
     std::optional<ops::BlockedShape> blocked;  // how it lies in memory; none: row-major
+    bool is_rounded = false;  // halves that lie as floats; see Note [Blocked tensors]
   };
 
   void miss(const Op& op, std::string_view why);

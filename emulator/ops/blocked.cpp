@@ -117,7 +117,7 @@ void pool_blocked(PoolKind kind, const PoolShape& window, const void* x, const B
                   void* y, const BlockedShape& to, Stored stored, const Exec& exec,
                   const ConvKernels& kernels) {
   const PoolWindows windows(window);
-  const int64_t bytes = stored == Stored::kHalf ? 2 : 4;
+  const int64_t bytes = stored_bytes(stored);
   const auto column_step = window.dilation_w * kLanes;
   parallel_for(exec, to.batch * to.blocks() * to.h, [&](int64_t i) {
     const int64_t h = i % to.h;

@@ -34,7 +34,7 @@ int64_t padded_w(const ConvShape& s) { return s.in_w + s.pad_left + s.pad_right;
 
 bool is_staged(const BlockedConvSpec& spec) {
   return spec.layout == InputLayout::kPlanar ||
-         (spec.stored == Stored::kHalf && !spec.shape.is_depthwise());
+         (spec.in_stored == Stored::kHalf && !spec.shape.is_depthwise());
 }
 
 // Of the staged input.
@@ -96,7 +96,9 @@ BlockedConvolution::BlockedConvolution(const BlockedConvSpec& spec, const float*
       staged_(is_staged(spec)),
       in_group_(depthwise_ ? spec.shape.in_channels : spec.shape.in_channels / spec.shape.groups),
       out_group_(spec.shape.out_channels / (depthwise_ ? 1 : spec.shape.groups)),
-      element_bytes_(spec.stored == Stored::kHalf ? 2 : 4) {
+      in_bytes_(stored_bytes(spec.in_stored)),
+      add_bytes_(stored_bytes(operands_of(spec.stored))),
+      out_bytes_(stored_bytes(spec.stored)) {
   const ConvShape& s = spec_.shape;
   bias_.assign(static_cast<size_t>(blocks_of(s.out_channels) * kLanes), 0.0F);
   if (bias != nullptr) std::copy_n(bias, s.out_channels, bias_.begin());
@@ -246,11 +248,11 @@ void BlockedConvolution::run(const void* x, const void* add, void* y, const Exec
   const int64_t in_image = spec_.layout == InputLayout::kPlanar ? s.in_channels * s.in_h * s.in_w
                                                                 : spec_.in.image_step();
   for (int64_t n = 0; n < s.batch; n += together) {
-    Images images{static_cast<const char*>(x) + n * in_image * element_bytes_, nullptr,
-                  static_cast<char*>(y) + n * spec_.out.image_step() * element_bytes_,
+    Images images{static_cast<const char*>(x) + n * in_image * in_bytes_, nullptr,
+                  static_cast<char*>(y) + n * spec_.out.image_step() * out_bytes_,
                   std::min(together, s.batch - n)};
     if (spec_.add) {
-      images.add = static_cast<const char*>(add) + n * spec_.add->image_step() * element_bytes_;
+      images.add = static_cast<const char*>(add) + n * spec_.add->image_step() * add_bytes_;
     }
     if (depthwise_) {
       run_depthwise(images, exec);
@@ -271,7 +273,7 @@ void BlockedConvolution::stage(const char* x, int64_t images, float* to, const E
   if (spec_.layout == InputLayout::kBlocked) {
     return parallel_ranges(exec, images * image_floats(spec_), kWidenGrain,
                            [&](int64_t begin, int64_t end) {
-                             kernels_.widen(x + begin * element_bytes_, to + begin, end - begin);
+                             kernels_.widen(x + begin * in_bytes_, to + begin, end - begin);
                            });
   }
   const int64_t bands = (padded_h(s) + kBandRows - 1) / kBandRows;
@@ -295,7 +297,7 @@ void BlockedConvolution::stage_row(const char* x, int64_t plane, int64_t h, floa
   row += s.pad_left;
   std::fill_n(row + s.in_w, s.pad_right, 0.0F);
   const int64_t from = (plane * s.in_h + h) * s.in_w;
-  if (spec_.stored == Stored::kFloat) {
+  if (spec_.in_stored != Stored::kHalf) {
     std::copy_n(reinterpret_cast<const float*>(x) + from, s.in_w, row);
     return;
   }
@@ -338,15 +340,14 @@ InputAhead BlockedConvolution::ahead_of(const Work& work, int64_t images) const 
 Finish BlockedConvolution::finish(const Images& images, int64_t image, int64_t block, int64_t row,
                                   int64_t column) const {
   const auto at = [&](const BlockedShape& shape) {
-    return (image * shape.image_step() + block * shape.block_step() + shape.origin() +
-            row * shape.row_step() + column * kLanes) *
-           element_bytes_;
+    return image * shape.image_step() + block * shape.block_step() + shape.origin() +
+           row * shape.row_step() + column * kLanes;
   };
   Finish f{};
-  f.y = images.y + at(spec_.out);
+  f.y = images.y + at(spec_.out) * out_bytes_;
   f.y_block = spec_.out.block_step();
   if (images.add != nullptr) {
-    f.add = images.add + at(*spec_.add);
+    f.add = images.add + at(*spec_.add) * add_bytes_;
     f.add_block = spec_.add->block_step();
   }
   f.low = spec_.low;
@@ -360,7 +361,7 @@ void BlockedConvolution::clear_border(const Images& images, int64_t image, int64
                                       const Segment& s) const {
   if (spec_.out.border.empty() || s.column != 0) return;
   const int64_t plane = image * spec_.out.image_step() + block * spec_.out.block_step();
-  fill_border(spec_.out, images.y + plane * element_bytes_, s.row, s.rows, element_bytes_);
+  fill_border(spec_.out, images.y + plane * out_bytes_, s.row, s.rows, out_bytes_);
 }
 
 // `tile` counts over all groups. Chunks outside, so that their weights stay near.
@@ -438,7 +439,7 @@ void BlockedConvolution::run_depthwise(const Images& images, const Exec& exec) c
     for (int64_t h = first; h < first + piece.rows; ++h) {
       const int64_t x = plane * spec_.in.block_step() + spec_.in.origin() - s.pad_left * kLanes +
                         (h * s.stride_h - s.pad_top) * spec_.in.row_step();
-      kernels_.depthwise({images.x + x * element_bytes_, s.stride_w * kLanes, offsets_.data(), area,
+      kernels_.depthwise({images.x + x * in_bytes_, s.stride_w * kLanes, offsets_.data(), area,
                           weights_.data() + block * area * kLanes, bias_.data() + block * kLanes,
                           s.out_w, finish(images, image, block, h, 0)});
     }

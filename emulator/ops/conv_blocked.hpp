@@ -26,7 +26,8 @@ struct BlockedConvSpec {
   std::optional<BlockedShape> add;  // a tensor of the shape of the result, added to the sums
   float low = -std::numeric_limits<float>::infinity();
   float high = std::numeric_limits<float>::infinity();
-  Stored stored = Stored::kFloat;  // of input, addend and result
+  Stored stored = Stored::kFloat;     // of the result; the addend as operands_of() says
+  Stored in_stored = Stored::kFloat;  // rounded: the same as float
 
   Border reach() const;  // the border that a blocked input must have
   // Groups are computed when blocks do not straddle them, or when each is one channel.
@@ -98,11 +99,13 @@ class BlockedConvolution {
   const ConvKernels& kernels_;
   BlockedConvSpec spec_;
   bool depthwise_;
-  bool staged_;        // the kernels read a copy of the input
-  int64_t in_group_;   // channels per group
-  int64_t out_group_;  //
-  int64_t tiles_ = 0;  // per group
-  int64_t element_bytes_;
+  bool staged_;              // the kernels read a copy of the input
+  int64_t in_group_;         // channels per group
+  int64_t out_group_;        //
+  int64_t tiles_ = 0;        // per group
+  int64_t in_bytes_;         // of an element
+  int64_t add_bytes_;        //
+  int64_t out_bytes_;        //
   int64_t group_tiles_ = 1;  // order of work: groups of tiles outside, then pixels, then tiles
   bool large_input_ = false;
   std::vector<Tap> taps_;

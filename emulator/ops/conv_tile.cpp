@@ -52,7 +52,8 @@ int64_t run_conv_row(const ConvKernels& kernels, int blocks, Prefetch prefetch, 
   const ConvKernels::Table& table = kernels.tile[static_cast<size_t>(blocks - 1)][step];
   const int64_t limit =
       step == ConvKernels::kStepAny ? kernels.max_pixels_any_step : kernels.max_pixels;
-  const int64_t element = tile.finish.stored == Stored::kHalf ? 2 : 4;
+  const int64_t y_bytes = kLanes * stored_bytes(tile.finish.stored);
+  const int64_t add_bytes = kLanes * stored_bytes(operands_of(tile.finish.stored));
   const int64_t partial = blocks * kLanes * static_cast<int64_t>(sizeof(float));
   // Even pieces: 49 pixels become 13, 12, 12, 12 instead of 14, 14, 14, 7.
   const int64_t all = (count + limit - 1) / limit;
@@ -66,8 +67,8 @@ int64_t run_conv_row(const ConvKernels& kernels, int blocks, Prefetch prefetch, 
     tile.x += pixels * tile.x_step;
     tile.partial_in = moved(tile.partial_in, pixels * partial);
     tile.partial_out = moved(tile.partial_out, pixels * partial);
-    tile.finish.y = moved(static_cast<char*>(tile.finish.y), pixels * kLanes * element);
-    tile.finish.add = moved(static_cast<const char*>(tile.finish.add), pixels * kLanes * element);
+    tile.finish.y = moved(static_cast<char*>(tile.finish.y), pixels * y_bytes);
+    tile.finish.add = moved(static_cast<const char*>(tile.finish.add), pixels * add_bytes);
     tile.ahead = moved(tile.ahead, channels * kLanes * static_cast<int64_t>(sizeof(float)));
     const int64_t wait = (tile.next.wait - tile.tap_count) % tile.next.period;
     tile.next.wait = wait < 0 ? wait + tile.next.period : wait;

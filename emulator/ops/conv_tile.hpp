@@ -14,13 +14,20 @@
 
 namespace ascendrt::ops {
 
-enum class Stored : uint8_t { kFloat, kHalf };
+// Rounded: values of halves that lie as floats, for a reader that would widen them first.
+enum class Stored : uint8_t { kFloat, kHalf, kRounded };
+
+constexpr int64_t stored_bytes(Stored stored) { return stored == Stored::kHalf ? 2 : 4; }
+// How operands lie that belong to a result: rounded is what a step leaves, never what it is given.
+constexpr Stored operands_of(Stored result) {
+  return result == Stored::kFloat ? Stored::kFloat : Stored::kHalf;
+}
 
 // How results are finished. Steps count elements; neighbouring pixels lie 16 elements apart.
 struct Finish {
   void* y;
   int64_t y_block;    // between blocks of 16 outputs
-  const void* add;    // null: none; stored like y
+  const void* add;    // null: none; stored as operands_of(stored)
   int64_t add_block;  //
   float low, high;    // clamp; a NaN stays
   Stored stored;
@@ -51,7 +58,7 @@ struct ConvTile {
 
 // One block of 16 channels, each with its own filter.
 struct DepthTile {
-  const void* x;  // stored as the result is
+  const void* x;  // stored as operands_of(finish.stored)
   int64_t x_step;
   const int64_t* offsets;  // one per tap
   int64_t tap_count;

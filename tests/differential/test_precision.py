@@ -64,6 +64,51 @@ EXPECTED = {
 }
 
 
+def inverted_residual(seen: bool) -> tuple[onnx.ModelProto, Array]:
+    """Convolutions 1x1, depthwise, 1x1 and 3x3 with a shortcut; `seen`: each is an output too."""
+    draw = np.random.default_rng(8)
+    kept, nodes, values = [], [], ["x"]
+
+    def conv(name: str, outputs: int, inputs: int, kernel: int, tail: str, **given: int) -> None:
+        weights = draw.standard_normal((outputs, inputs, kernel, kernel)).astype(np.float32) / 4
+        kept.append(numpy_helper.from_array(weights, f"{name}_w"))
+        pads = [kernel // 2] * 4
+        nodes.append(
+            helper.make_node("Conv", [values[-1], f"{name}_w"], [f"{name}_c"], pads=pads, **given)
+        )
+        more = ["x"] if tail == "Add" else []
+        nodes.append(helper.make_node(tail, [f"{name}_c", *more], [name]))
+        values.append(name)
+
+    conv("up", 48, 20, 1, "Relu")
+    conv("deep", 48, 1, 3, "Relu", group=48)
+    conv("down", 20, 48, 1, "Add")
+    conv("y", 33, 20, 3, "Relu")
+    x = draw.standard_normal((2, 20, 13, 17)).astype(np.float32)
+    outputs = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, None)
+        for name in ["y", *(values[1:-1] if seen else [])]
+    ]
+    inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, x.shape)]
+    graph = helper.make_graph(nodes, "g", inputs, outputs, kept)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), x
+
+
+def test_results_that_are_seen_change_no_bit_behind_them(tmp_path: Path) -> None:
+    """What one convolution alone reads lies as floats in memory; the others read halves."""
+    for seen in (False, True):
+        model, x = inverted_residual(seen)
+        om = tmp_path / f"seen_{seen}.om"
+        differential.convert(model, om, "precision_mode=force_fp16")
+        differential.put_inputs(om, {"x": x})
+    differential.execute(tmp_path)
+    alone = differential.outputs(tmp_path / "seen_False.om")
+    y, up, deep, down = differential.outputs(tmp_path / "seen_True.om")
+    assert np.array_equal(alone[0], y)
+    assert np.ptp(y) > 1
+    assert all(np.array_equal(half(part), part) for part in (y, up, deep, down))
+
+
 def test_each_mode_rounds_where_it_says(tmp_path: Path) -> None:
     """One rounding step of slack: a product may lie next to a tie."""
     model, x, w = dense()

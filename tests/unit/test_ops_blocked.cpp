@@ -56,7 +56,7 @@ ops::Border random_border(Random& random) {
 
 std::vector<float> random_values(Random& random, int64_t count, ops::Stored stored) {
   std::vector<float> out = random.values(count);
-  if (stored == ops::Stored::kHalf) {
+  if (stored != ops::Stored::kFloat) {
     for (float& v : out) v = ops::half_to_float(ops::float_to_half(v));
   }
   return out;
@@ -65,7 +65,12 @@ std::vector<float> random_values(Random& random, int64_t count, ops::Stored stor
 Case random_case(Random& random) {
   Case c;
   const ops::ConvShape s = c.spec.shape = random_shape(random);
-  c.spec.stored = random.between(0, 2) == 0 ? ops::Stored::kHalf : ops::Stored::kFloat;
+  constexpr std::array kStored = {ops::Stored::kFloat, ops::Stored::kHalf, ops::Stored::kRounded};
+  c.spec.stored = kStored[static_cast<size_t>(random.between(0, 2))];
+  const ops::Stored operands = ops::operands_of(c.spec.stored);
+  const bool wide =
+      operands == ops::Stored::kHalf && !s.is_depthwise() && random.between(0, 1) == 0;
+  c.spec.in_stored = wide ? ops::Stored::kRounded : operands;
   if (s.groups == 1 && s.in_channels <= 8) c.spec.layout = ops::InputLayout::kPlanar;
   c.spec.in = {s.batch, s.in_channels, s.in_h, s.in_w,
                c.spec.reach().joined(random_border(random))};
@@ -76,12 +81,11 @@ Case random_case(Random& random) {
   }
   if (random.between(0, 1) == 0) c.spec.low = 0;
   if (random.between(0, 3) == 0) c.spec.high = 6;
-  const ops::Stored stored = c.spec.stored;
-  c.x = random_values(random, s.batch * s.in_channels * s.in_h * s.in_w, stored);
+  c.x = random_values(random, s.batch * s.in_channels * s.in_h * s.in_w, operands);
   c.w = random_values(random, s.out_channels * (s.in_channels / s.groups) * s.kernel_h * s.kernel_w,
-                      stored);
-  c.bias = random_values(random, s.out_channels, stored);
-  c.addend = random_values(random, s.batch * s.out_channels * s.out_h * s.out_w, stored);
+                      operands);
+  c.bias = random_values(random, s.out_channels, operands);
+  c.addend = random_values(random, s.batch * s.out_channels * s.out_h * s.out_w, operands);
   return c;
 }
 
@@ -154,12 +158,12 @@ std::vector<float> run(const Case& c, ops::Isa isa, ops::Workers& workers) {
   const ops::BlockedConvSpec& spec = c.spec;
   const ops::BlockedConvolution conv(spec, c.w.data(), c.bias.data(), ops::conv_kernels(isa));
   std::vector<char> x = spec.layout == ops::InputLayout::kPlanar
-                            ? stored_bytes(c.x, spec.stored)
-                            : blocked_of(c.x, spec.in, spec.stored);
+                            ? stored_bytes(c.x, spec.in_stored)
+                            : blocked_of(c.x, spec.in, spec.in_stored);
   std::vector<char> y = blocked_room(spec.out, spec.stored);
   std::vector<char> addend;
-  if (spec.add) addend = blocked_of(c.addend, *spec.add, spec.stored);
-  const bool in_place = spec.add == spec.out;
+  if (spec.add) addend = blocked_of(c.addend, *spec.add, ops::operands_of(spec.stored));
+  const bool in_place = spec.add == spec.out && spec.stored != ops::Stored::kRounded;
   if (in_place) y = addend;
   std::vector<float> scratch(
       static_cast<size_t>(ops::BlockedConvolution::scratch_bytes(spec)) / sizeof(float), NAN);
@@ -186,8 +190,25 @@ TEST(blocked_conv_matches_plain_loops_with_equal_bits_everywhere) {
     const Case c = random_case(random);
     const auto first = run(c, ops::Isa::kPortable, ops::Workers::serial());
     CHECK(test::distance(first, expected_of(c)) <
-          (c.spec.stored == ops::Stored::kHalf ? 6e-4 : 5e-6));
+          (c.spec.stored == ops::Stored::kFloat ? 5e-6 : 6e-4));
     for (const ops::Isa isa : test::isas()) CHECK(test::same_bits(run(c, isa, three), first));
+  }
+}
+
+TEST(rounded_results_and_inputs_of_blocked_conv_are_those_of_halves) {
+  for (uint64_t seed = 1; seed <= 40; ++seed) {
+    Random random(seed + 900);
+    Case c = random_case(random);
+    if (c.spec.stored == ops::Stored::kFloat) continue;
+    for (const ops::Isa isa : test::isas()) {
+      c.spec.stored = c.spec.in_stored = ops::Stored::kHalf;
+      const auto halves = run(c, isa, ops::Workers::serial());
+      c.spec.stored = ops::Stored::kRounded;
+      CHECK(test::same_bits(run(c, isa, ops::Workers::serial()), halves));
+      if (c.spec.shape.is_depthwise()) continue;
+      c.spec.in_stored = ops::Stored::kRounded;
+      CHECK(test::same_bits(run(c, isa, ops::Workers::serial()), halves));
+    }
   }
 }
 
