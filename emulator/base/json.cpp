@@ -11,6 +11,7 @@ class Parser {
   Parser(std::string_view text, size_t max_depth) : text_(text), max_depth_(max_depth) {}
 
   std::optional<Json> document() {
+    if (text_.starts_with("\xEF\xBB\xBF")) at_ = 3;  // a byte order mark, as some editors write
     auto result = value();
     skip_space();
     if (!result || at_ != text_.size()) return std::nullopt;

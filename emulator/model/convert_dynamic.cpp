@@ -327,8 +327,7 @@ void share_weights(const Model& whole, std::span<const uint8_t> weights, Model& 
   std::unordered_multimap<size_t, const uint8_t*> known;
   for (const Graph& graph : whole.graphs) {
     for (const Op& op : graph.ops) {
-      const auto bytes =
-          op.type == "Const" ? whole.constant_data(op, weights) : std::span<const uint8_t>{};
+      const auto bytes = whole.constant_data(op, weights);
       const bool inside = !bytes.empty() && bytes.data() >= weights.data() &&
                           bytes.data() < weights.data() + weights.size();
       if (inside) known.emplace(bytes.size(), bytes.data());
@@ -336,11 +335,9 @@ void share_weights(const Model& whole, std::span<const uint8_t> weights, Model& 
   }
   for (Graph& graph : made.graphs) {
     for (Op& op : graph.ops) {
-      AttrValue* value = op.type == "Const" ? op.attrs.find("value") : nullptr;
-      const auto* boxed = value == nullptr ? nullptr : value->as<Box<Tensor>>();
-      const auto bytes = boxed == nullptr ? std::span<const uint8_t>{} : made.constant_data(op);
+      const auto bytes = made.constant_data(op);
       if (bytes.empty()) continue;
-      Tensor tensor = **boxed;
+      Tensor tensor = *op.constant();
       const auto [first, last] = known.equal_range(bytes.size());
       const auto same = std::find_if(first, last, [&](const auto& entry) {
         return std::memcmp(entry.second, bytes.data(), bytes.size()) == 0;
@@ -350,7 +347,7 @@ void share_weights(const Model& whole, std::span<const uint8_t> weights, Model& 
       } else {
         tensor.data.assign(bytes.begin(), bytes.end());
       }
-      *value = Box(std::move(tensor));
+      op.attrs.set("value", Box(std::move(tensor)));
     }
   }
   made.weights = {};

@@ -129,14 +129,12 @@ class Merger {
 void Merger::move_constants(Model& model) {
   for (Graph& graph : model.graphs) {
     for (Op& op : graph.ops) {
-      AttrValue* value = op.type == "Const" ? op.attrs.find("value") : nullptr;
-      const auto* boxed = value == nullptr ? nullptr : value->as<Box<Tensor>>();
-      const auto bytes = boxed == nullptr ? std::span<const uint8_t>{} : model.constant_data(op);
+      const auto bytes = model.constant_data(op);
       if (bytes.empty()) continue;
-      Tensor tensor = **boxed;
+      Tensor tensor = *op.constant();
       tensor.desc.data_offset = pool_.place(bytes);
       op.output_descs[0].data_offset = tensor.desc.data_offset;
-      *value = Box(std::move(tensor));
+      op.attrs.set("value", Box(std::move(tensor)));
     }
   }
 }

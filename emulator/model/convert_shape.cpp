@@ -139,6 +139,10 @@ Values split(const NodeCall& call) {
   auto sizes = call.list_value("split", 1);
   if (!sizes && !call.open(0)) {
     const int64_t dim = call.shape(0)[ops::resolve_axis("Split", axis, call.rank(0))];
+    if (call.opset < 18 && dim % parts != 0) {
+      call.fail("needs 'split': " + std::to_string(dim) + " elements do not make " +
+                std::to_string(parts) + " equal parts");
+    }
     const int64_t each = (dim + parts - 1) / parts;
     std::vector<int64_t> equal;
     for (int64_t i = 0; i < parts; ++i) {

@@ -70,10 +70,7 @@ FusionGraph::Index FusionGraph::first_reader(const std::vector<Index>& of) const
 
 const Tensor* FusionGraph::constant(Index i, size_t input) const {
   const Index from = producer(i, input);
-  if (from == kNone || ops_[from].type != "Const") return nullptr;
-  const AttrValue* value = ops_[from].attrs.find("value");
-  const auto* tensor = value == nullptr ? nullptr : value->as<Box<Tensor>>();
-  return tensor == nullptr ? nullptr : &**tensor;
+  return from == kNone ? nullptr : ops_[from].constant();
 }
 
 std::optional<float> FusionGraph::constant_float(Index i, size_t input) const {

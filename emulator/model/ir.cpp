@@ -176,6 +176,12 @@ std::optional<InputRef> parse_input(std::string_view text) {
   return ref;
 }
 
+const Tensor* Op::constant() const {
+  const AttrValue* value = type == "Const" || type == "Constant" ? attrs.find("value") : nullptr;
+  const auto* boxed = value == nullptr ? nullptr : value->as<Box<Tensor>>();
+  return boxed == nullptr ? nullptr : &**boxed;
+}
+
 std::optional<InputRef> Op::input(size_t i) const {
   return i < inputs.size() ? parse_input(inputs[i]) : std::nullopt;
 }

@@ -190,6 +190,7 @@ struct Op {
 
   // Data input i, nullopt when i is out of range, not connected or malformed.
   std::optional<InputRef> input(size_t i) const;
+  const Tensor* constant() const;  // of a Const or Constant; null: there is none
   bool operator==(const Op&) const = default;
 };
 

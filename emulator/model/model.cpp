@@ -34,10 +34,8 @@ const Graph* Model::find_graph(std::string_view graph_name) const {
 
 std::span<const uint8_t> Model::constant_data(const Op& const_op,
                                               std::span<const uint8_t> weight_bytes) const {
-  const AttrValue* value = const_op.attrs.find("value");
-  const auto* boxed = value == nullptr ? nullptr : value->as<Box<Tensor>>();
-  if (boxed == nullptr) return {};
-  const Tensor& tensor = **boxed;
+  if (const_op.constant() == nullptr) return {};
+  const Tensor& tensor = *const_op.constant();
   if (!tensor.data.empty()) return tensor.data;
   const int64_t offset = tensor.desc.data_offset;
   const int64_t size = tensor.desc.weight_size > 0 ? tensor.desc.weight_size : tensor.desc.size;

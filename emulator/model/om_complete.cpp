@@ -129,10 +129,8 @@ void link_ops(Graph& graph, const OpIndex& index) {
 
 // Moves the bytes of one constant into the weights.
 void place_constant(Op& op, Bytes& weights) {
-  AttrValue* value = op.attrs.find("value");
-  const auto* boxed = value == nullptr ? nullptr : value->as<Box<Tensor>>();
-  if (boxed == nullptr || (*boxed)->data.empty()) return;
-  Tensor tensor = **boxed;
+  if (op.constant() == nullptr || op.constant()->data.empty()) return;
+  Tensor tensor = *op.constant();
   weights.resize((weights.size() + kWeightAlign - 1) / kWeightAlign * kWeightAlign);
   const auto bytes = static_cast<int64_t>(tensor.data.size());
   tensor.desc.data_offset = static_cast<int64_t>(weights.size());
@@ -145,7 +143,7 @@ void place_constant(Op& op, Bytes& weights) {
     desc.data_offset = tensor.desc.data_offset;
     desc.weight_size = bytes;
   }
-  *value = Box(std::move(tensor));
+  op.attrs.set("value", Box(std::move(tensor)));
 }
 
 // Consumers repeat which of their inputs are constants and where those lie.

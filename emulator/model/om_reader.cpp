@@ -89,10 +89,8 @@ auto parse_part(int32_t code, const std::string& where, const std::string& hint,
 void check_constants(const Model& model, const std::string& origin) {
   for (const Graph& graph : model.graphs) {
     for (const Op& op : graph.ops) {
-      const AttrValue* value = op.type == "Const" ? op.attrs.find("value") : nullptr;
-      const auto* boxed = value == nullptr ? nullptr : value->as<Box<Tensor>>();
-      if (boxed == nullptr) continue;
-      const TensorDesc& desc = (*boxed)->desc;
+      if (op.constant() == nullptr) continue;
+      const TensorDesc& desc = op.constant()->desc;
       const int64_t size = desc.weight_size > 0 ? desc.weight_size : desc.size;
       if (size > 0 && model.constant_data(op).empty()) {
         fail_model(kGeFailure, origin + ": constant '" + op.name + "' wants " +

@@ -115,8 +115,7 @@ std::string Pass::unique(std::string name) {
 void Pass::finish(Op op) {
   for (size_t i = 0; i < op.output_descs.size(); ++i) {
     Known known{op.output_descs[i], nullptr};
-    const AttrValue* value = op.type == "Const" ? op.attrs.find("value") : nullptr;
-    if (value != nullptr) known.constant = &(*value->as<Box<Tensor>>())->data;
+    if (op.constant() != nullptr) known.constant = &op.constant()->data;
     known_.insert_or_assign(op.name + ":" + std::to_string(i), std::move(known));
   }
   if (op.type == "Const") own_.insert(op.name);

@@ -13,11 +13,10 @@ uint64_t bytes_of(const Variant& variant) {
   uint64_t bytes = 1 + kPerStep * variant.program.steps().size();
   for (const Graph& graph : variant.model->graphs) {
     for (const Op& op : graph.ops) {
-      const AttrValue* value = op.type == "Const" ? op.attrs.find("value") : nullptr;
-      const auto* tensor = value == nullptr ? nullptr : value->as<Box<Tensor>>();
+      const Tensor* tensor = op.constant();
       if (tensor == nullptr) continue;
-      const auto stored = static_cast<uint64_t>(std::max<int64_t>((*tensor)->desc.size, 0));
-      bytes += stored + (*tensor)->data.size();
+      const auto stored = static_cast<uint64_t>(std::max<int64_t>(tensor->desc.size, 0));
+      bytes += stored + tensor->data.size();
     }
   }
   return bytes;

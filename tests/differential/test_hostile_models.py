@@ -122,6 +122,17 @@ def test_refusals_say_value_and_what_is_allowed(
         assert part in text
 
 
+def test_uneven_parts_need_their_sizes_before_opset_18(tmp_path: Path) -> None:
+    node = helper.make_node("Split", ["x"], ["y", "z"], name="here", axis=1)
+    model = network([node])
+    text = refusal(model, tmp_path)
+    assert "'here'" in text
+    assert "3 elements do not make 2 equal parts" in text
+    model.opset_import[0].version = 18
+    model.graph.node[0].attribute.add(name="num_outputs", type=onnx.AttributeProto.INT, i=2)
+    convert(model, tmp_path / "m.om")
+
+
 @pytest.mark.parametrize("scale", [0.0, float("nan"), 1e30, -1.0])
 def test_resize_says_its_scale(tmp_path: Path, scale: float) -> None:
     node = helper.make_node("Resize", ["x", "", "s"], ["y"], name="here")

@@ -157,6 +157,8 @@ TEST(json_accepts_and_refuses) {
   }
   CHECK(parse_json(std::string(10, '[') + std::string(10, ']'), 10).has_value());
   CHECK(!parse_json(std::string(11, '[') + std::string(11, ']'), 10).has_value());
+  CHECK(parse_json("\xEF\xBB\xBF[1]", 10).has_value());
+  CHECK(!parse_json("\xEF\xBB[1]", 10).has_value());
 }
 
 TEST(environment_sizes_and_numbers) {
