@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ascendrt._backend import backend as backend
     from ascendrt._pyacl import activate as activate
+    from ascendrt.aipp import Aipp as Aipp
     from ascendrt.clocks import Clock as Clock
     from ascendrt.clocks import Future as Future
     from ascendrt.clocks import clock as clock
@@ -56,6 +57,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "_backend": ("backend",),
     "_pyacl": ("activate",),
+    "aipp": ("Aipp",),
     "clocks": ("Clock", "Future", "clock", "run"),
     "device": ("Context", "Device", "MemoryInfo", "device_count", "finalize", "init", "soc_name"),
     "errors": (

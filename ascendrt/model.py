@@ -25,12 +25,13 @@ from ascendrt._lib import call, fast
 from ascendrt._openrun import OpenRun
 from ascendrt._owned import Owned, settle
 from ascendrt._slot import Array, Plan, Run, Slot
+from ascendrt.aipp import Aipp, aipp_index, as_bytes, is_aipp_block
 from ascendrt.clocks import Signal, clock
 from ascendrt.closing import close_all
 from ascendrt.device import Scope, init
 from ascendrt.errors import AclError
 from ascendrt.stream import Stream
-from ascendrt.tensors import AIPP_TENSOR, GEAR_TENSOR, Description, Gear, Gears, TensorSpec
+from ascendrt.tensors import GEAR_TENSOR, Description, Gear, Gears, TensorSpec
 
 # A path, or the content of a file (any contiguous buffer).
 Source = str | os.PathLike[str] | bytes | bytearray | memoryview
@@ -74,7 +75,9 @@ class Model(Owned):
         try:
             self._description.of_model(self.model_id)
             self.gears = self._description.gears()
-            self.all_inputs = self._description.specs("Input")
+            specs = self._description.specs("Input")
+            pictures = self.gears.kind == "none" and any(map(is_aipp_block, specs))
+            self.all_inputs = as_bytes(self.model_id, specs) if pictures else specs
             self.inputs = tuple(spec for spec in self.all_inputs if spec.name != GEAR_TENSOR)
             self.outputs = self._description.specs("Output")
         except BaseException:
@@ -187,6 +190,30 @@ class Model(Owned):
         except BaseException:  # what was queued goes on
             self.give(slot)
             raise
+
+    def aipp_block(self, aipp: Aipp, image: int = 0) -> Array:
+        """Return parameters of a dynamic AIPP as the array that its input takes.
+
+        `image` is the input that holds the pictures; without gears it takes max_src_image_size of
+        the configuration in bytes, of which the pictures are the first. So
+        `model(pictures, model.aipp_block(Aipp(...)))` runs with these parameters.
+
+        Raises: ValueError for an input without a dynamic AIPP; AclError 100000 for parameters that
+        do not fit the model. Source: aclmdlGetAippType, aclmdlSetInputAIPP.
+        """
+        self._require_open()
+        with self.scope:
+            index = aipp_index(self.model_id, image)
+            if index is None:
+                raise ValueError(f"input {image} of the model has no dynamic AIPP")
+            spec, slot = self.all_inputs[index], self._take()
+            try:
+                aipp.set_for(self.model_id, slot.feed.handle, index, spec)
+                block = np.empty(spec.shape, dtypes.to_numpy(spec.acl_dtype))
+                slot.feed.memory(index).read_into(block)
+                return block
+            finally:
+                self.give(slot)
 
     # ---- slots
 
@@ -346,10 +373,10 @@ class Model(Owned):
             raise TypeError("give a call its inputs by name as model(**inputs), not as one dict")
         if len(arrays or named) != len(names):
             inputs = "1 input" if len(names) == 1 else f"{len(names)} inputs"
-            aipp = any(name.startswith(AIPP_TENSOR) for name in names)
+            aipp = any(map(is_aipp_block, self.inputs))
             raise TypeError(
                 f"the model takes {inputs} {names}, got {len(arrays or named)}"
-                + ("; for parameters of a dynamic AIPP run it by acl.mdl.set_input_aipp" * aipp)
+                + ("; aipp_block() makes the parameters of a dynamic AIPP" * aipp)
             )
         if unknown := sorted(set(named) - set(names)):
             raise TypeError(f"the model has no input {unknown}; its inputs are {names}")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import onnx
@@ -14,6 +14,7 @@ from onnx import TensorProto, helper
 
 from ascendrt import _ctl, _lib, constants
 from ascendrt._lib import call, lib
+from ascendrt.aipp import Aipp
 from ascendrt.dataset import Dataset
 from ascendrt.device import Device
 from ascendrt.errors import AclError
@@ -251,10 +252,11 @@ def parameters_of(config: Config, count: int) -> Any:
 def test_dynamic(tmp_path: Path) -> None:
     """One model takes one kind of image after another."""
     (tmp_path / "aipp.cfg").write_text(DYNAMIC)
-    convert(network([2, 3, 6, 8]), tmp_path / "net.om", f"insert_op_conf={tmp_path}/aipp.cfg")
-    with Device(), Model(tmp_path / "net.om") as model:
+    om = tmp_path / "net.om"
+    convert(network([2, 3, 6, 8]), om, f"insert_op_conf={tmp_path}/aipp.cfg")
+    with Device(), Model(om) as model, Model(om) as called:
         image, block = model.inputs
-        assert (image.size_bytes, block.name) == (4000, "ascend_dynamic_aipp_data")
+        assert (image.shape, block.name) == ((4000,), "ascend_dynamic_aipp_data")
         size = _lib.new("size_t *")
         call("aclmdlGetAippDataSize", 2, size)
         assert block.size_bytes == size[0]
@@ -269,6 +271,50 @@ def test_dynamic(tmp_path: Path) -> None:
             call("aclmdlDestroyAIPP", parameters)
             want = np.stack([expected(config, each, 3) for each in given]) + 1
             assert np.array_equal(got, want), config
+            made = called.aipp_block(aipp_of(config))
+            under_way = called.run_async([room, made])
+            assert np.array_equal(called(room, made)[0], want), config
+            assert np.array_equal(under_way.result()[0], want), config
+
+
+def aipp_of(config: Config) -> Aipp:
+    padding = config.padding and tuple(config.padding[i] for i in (2, 3, 0, 1))
+    return Aipp(
+        input_format=config.input_format,
+        size=config.size,
+        crop=config.crop,
+        padding=cast("tuple[int, int, int, int] | None", padding),
+        rbuv_swap=config.rbuv,
+        ax_swap=config.ax,
+        matrix=config.matrix and tuple(config.matrix),
+        output_bias=config.output_bias,
+        input_bias=config.input_bias,
+        mean=(config.mean[0], config.mean[1], config.mean[2], config.mean[3]),
+        minimum=(config.least[0], config.least[1], config.least[2], config.least[3]),
+        var_reci=(config.scale[0], config.scale[1], config.scale[2], config.scale[3]),
+    )
+
+
+def test_wrong_parameters_of_a_dynamic_aipp(tmp_path: Path) -> None:
+    (tmp_path / "aipp.cfg").write_text(DYNAMIC)
+    convert(network([1, 3, 6, 8]), tmp_path / "net.om", f"insert_op_conf={tmp_path}/aipp.cfg")
+    convert(network([1, 3, 6, 8]), tmp_path / "plain.om")
+    right = Aipp(input_format="RGB888_U8", size=(8, 6))
+    with Device(), Model(tmp_path / "net.om") as model, Model(tmp_path / "plain.om") as plain:
+        with pytest.raises(AclError, match="9x6"):
+            model.aipp_block(replace(right, size=(9, 6)))
+        with pytest.raises(ValueError, match="input 0 of the model has no dynamic AIPP"):
+            plain.aipp_block(right)
+        with pytest.raises(AclError) as caught:
+            model.aipp_block(right, 5)
+        assert caught.value.code == constants.ACL_ERROR_INVALID_PARAM
+        with pytest.raises(TypeError, match="aipp_block"):
+            model(np.zeros(4000, np.uint8))
+        assert model.aipp_block(right).shape == model.inputs[1].shape
+    with pytest.raises(ValueError, match=r"'RGB' is none of .*'RGB888_U8'"):
+        replace(right, input_format="RGB")
+    with pytest.raises(ValueError, match=r"crop is .* it has 4 numbers"):
+        replace(right, crop=cast("tuple[int, int, int, int]", (1, 2)))
 
 
 def test_what_a_model_says_of_its_preprocessing(tmp_path: Path) -> None:
