@@ -232,7 +232,7 @@ def pytest_runtestloop(session: pytest.Session) -> Iterator[None]:
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
     """Run an asked test in a process of its own."""
     if _child is not None:
-        _child.reports = runtestprotocol(item, log=False, nextitem=None)
+        runtestprotocol(item, nextitem=None)
         return True
     if _nursery is None or not _asks(item):
         return None
@@ -313,6 +313,10 @@ class _Child:
     warnings: list[list[Any]] = field(default_factory=list)
     failed: bool = False
 
+    def keep(self, *, report: pytest.TestReport) -> None:
+        """Stand in for the hook pytest_runtest_logreport."""
+        self.reports.append(report)
+
 
 _child: _Child | None = None
 _child_machine: Machine | None = None
@@ -347,6 +351,8 @@ def _run_child(item: pytest.Item, path: str) -> NoReturn:
     _child, _nursery = _Child(), None
     try:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+        # Reports, those of subtests among them, are shown and counted in the main process alone.
+        setattr(item.config.hook, "pytest_runtest_logreport", _child.keep)
         item.config.hook.pytest_runtest_protocol(item=item, nextitem=None)
     except BaseException:
         _child.reports = [_broken(item, traceback.format_exc())]

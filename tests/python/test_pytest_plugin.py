@@ -234,6 +234,31 @@ def test_reports_come_as_pytest_makes_them(pytester: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines(["SKIPPED [[]1[]] *no reason"])
 
 
+def test_failing_subtests_fail(pytester: pytest.Pytester) -> None:
+    code = """
+        import unittest
+        import pytest
+
+        @pytest.mark.ascend
+        def test_parts(subtests):
+            for number in range(3):
+                with subtests.test("part", number=number):
+                    assert number != 1
+
+        @pytest.mark.ascend
+        class TestParts(unittest.TestCase):
+            def test_sub(self):
+                for number in range(3):
+                    with self.subTest(number=number):
+                        self.assertNotEqual(number, 2)
+    """
+    result = inner(pytester, code, "-rA")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    text = result.stdout.str()
+    for told in ("assert 1 != 1", "2 == 2", "2 failed, 2 passed"):
+        assert told in text, text
+
+
 @pytest.mark.parametrize(
     ("mark", "words"),
     [
