@@ -216,8 +216,9 @@ def pytest_runtestloop(session: pytest.Session) -> Iterator[None]:
     """Keep a nursery while tests run, when one of them asks; Note [A process per test]."""
     global _nursery
     asked = [item for item in session.items if _asks(item)]
-    for item in asked:
-        _wish(item)
+    if not hasattr(session.config, "workerinput"):  # under xdist, an error of the test
+        for item in asked:
+            _wish(item)
     if not asked or session.config.option.collectonly:
         return (yield)
     _nursery = _Nursery(session)
@@ -239,7 +240,11 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
     if hasattr(item.config.hook, "pytest_timeout_cancel_timer"):  # it runs in the child as well
         item.config.hook.pytest_timeout_cancel_timer(item=item)
     item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
-    for report in _nursery.run(item):
+    try:
+        reports = _nursery.run(item)
+    except pytest.UsageError as error:
+        reports = [_broken(item, str(error))]
+    for report in reports:
         item.ihook.pytest_runtest_logreport(report=report)
     item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
     return True
@@ -312,6 +317,8 @@ class _Child:
     reports: list[pytest.TestReport] = field(default_factory=list)
     warnings: list[list[Any]] = field(default_factory=list)
     failed: bool = False
+    stop: list[Any] | None = None
+    """Reason and exit code of pytest.exit, which ends the session as Ctrl-C does."""
 
     def keep(self, *, report: pytest.TestReport) -> None:
         """Stand in for the hook pytest_runtest_logreport."""
@@ -352,8 +359,12 @@ def _run_child(item: pytest.Item, path: str) -> NoReturn:
     try:
         signal.signal(signal.SIGINT, signal.default_int_handler)
         # Reports, those of subtests among them, are shown and counted in the main process alone.
-        setattr(item.config.hook, "pytest_runtest_logreport", _child.keep)
+        vars(item.config.hook)["pytest_runtest_logreport"] = _child.keep
         item.config.hook.pytest_runtest_protocol(item=item, nextitem=None)
+    except KeyboardInterrupt:
+        _child.stop = ["", None]
+    except pytest.exit.Exception as error:
+        _child.stop = [error.msg, error.returncode]
     except BaseException:
         _child.reports = [_broken(item, traceback.format_exc())]
     hook = item.config.hook
@@ -362,7 +373,8 @@ def _run_child(item: pytest.Item, path: str) -> NoReturn:
     ]
     with open(path + ".new", "w", encoding="utf-8") as file:
         # Properties of a test may be anything.
-        json.dump({"reports": rows, "warnings": _child.warnings}, file, default=repr)
+        told = {"reports": rows, "warnings": _child.warnings, "stop": _child.stop}
+        json.dump(told, file, default=repr)
     os.rename(path + ".new", path)
     with contextlib.suppress(OSError, ValueError):
         sys.stdout.flush()
@@ -419,7 +431,8 @@ class _Nursery:
     def run(self, item: pytest.Item) -> list[pytest.TestReport]:
         """Run a test in a child; returns its reports, or one that tells how the child ended."""
         number = self._numbers[item]
-        limit_s = _wish(item).timeout
+        debugged = any(item.config.getoption(name, False) for name in ("usepdb", "trace"))
+        limit_s = None if debugged else _wish(item).timeout
         os.write(self._requests, _REQUEST.pack(number))
         child, _ = self._hear(None)
         try:
@@ -460,6 +473,9 @@ class _Nursery:
     def _reports(self, item: pytest.Item, path: Path) -> list[pytest.TestReport]:
         told = json.loads(path.read_text(encoding="utf-8"))
         path.unlink()
+        if told["stop"] is not None:
+            reason, code = told["stop"]
+            raise pytest.exit.Exception(reason, code) if reason else KeyboardInterrupt
         for text, category, filename, line, when, nodeid in told["warnings"]:
             warning = warnings.WarningMessage(text, _category(category), filename, line)
             item.config.hook.pytest_warning_recorded.call_historic(

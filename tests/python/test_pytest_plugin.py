@@ -287,6 +287,44 @@ def test_wrong_marks_are_refused(pytester: pytest.Pytester, mark: str, words: st
     result.stderr.fnmatch_lines([f"*test_it: *{words}*"])
 
 
+def test_a_wrong_mark_is_told_by_parallel_workers(pytester: pytest.Pytester) -> None:
+    code = """
+        import pytest
+
+        @pytest.mark.ascend(device=1)
+        def test_wrong(): pass
+
+        def test_right(): pass
+    """
+    result = inner(pytester, code, "-p", "xdist", "-n", "2")
+    result.assert_outcomes(failed=1, passed=1)
+    result.stdout.fnmatch_lines(["*test_wrong: the mark ascend takes no device; known are *"])
+
+
+@pytest.mark.parametrize(
+    ("word", "ending", "code"),
+    [
+        ("pytest.exit('enough', returncode=7)", "*Exit: enough*", 7),
+        ("raise KeyboardInterrupt", "*KeyboardInterrupt*", pytest.ExitCode.INTERRUPTED),
+    ],
+)
+def test_a_test_may_end_the_session(
+    pytester: pytest.Pytester, word: str, ending: str, code: int
+) -> None:
+    result = inner(pytester, f"""
+        import pytest
+
+        @pytest.mark.ascend
+        def test_last():
+            {word}
+
+        def test_never(): pass
+    """)  # fmt: skip
+    result.stdout.fnmatch_lines([ending])
+    result.assert_outcomes()
+    assert result.ret == code
+
+
 def test_wrong_settings_and_early_use_are_told(pytester: pytest.Pytester) -> None:
     result = inner(pytester, """
         import pytest
