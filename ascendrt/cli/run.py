@@ -29,6 +29,13 @@ _VARIABLES = {
 def configure(parser: Parser) -> None:
     """Declare the options."""
     parser.usage = "ascendrt run [options] -- CMD [ARG ...]"
+    add_machine(parser)
+    parser.add_argument("cmd", nargs=argparse.REMAINDER, metavar="-- CMD [ARG ...]")
+    parser.set_defaults(command=command)
+
+
+def add_machine(parser: Parser) -> None:
+    """Declare the options that describe the emulated machine."""
     parser.add_argument(
         "--devices", type=int, metavar="N", help="number of devices, 0 to 64 (default 1)"
     )
@@ -50,8 +57,6 @@ def configure(parser: Parser) -> None:
         help="virtual: modelled time, nothing sleeps; paced: modelled time on the wall",
     )
     parser.add_argument("--trace", metavar="FILE", help="modelled time: write a trace for Perfetto")
-    parser.add_argument("cmd", nargs=argparse.REMAINDER, metavar="-- CMD [ARG ...]")
-    parser.set_defaults(command=command)
 
 
 def command(options: argparse.Namespace) -> int:
@@ -61,7 +66,7 @@ def command(options: argparse.Namespace) -> int:
         raise WrongUsage("say what to run: ascendrt run -- ./program arguments")
     if options.json:
         raise WrongUsage("run prints nothing of its own: a --json for the program goes behind `--`")
-    _check(options)
+    check_machine(options)
     environ = environment(os.environ, vars(options))
     program = shutil.which(words[0], path=environ.get("PATH"))
     if program is not None:
@@ -74,7 +79,7 @@ def command(options: argparse.Namespace) -> int:
     return 126 if os.path.exists(words[0]) else 127
 
 
-def _check(options: argparse.Namespace) -> None:
+def check_machine(options: argparse.Namespace) -> None:
     """Refuse what the emulator would refuse later, in the middle of the program."""
     given = {"--devices": options.devices, "--soc": options.soc, "--hbm-size": options.hbm_size}
     for (option, value), fault in zip(given.items(), faults(*given.values()), strict=True):
@@ -91,9 +96,14 @@ def environment(base: Mapping[str, str], options: Mapping[str, object]) -> dict[
     ):
         before = environ.get(variable)
         environ[variable] = f"{folder}:{before}" if before else str(folder)
-    environ["ASCENDRT_BACKEND"] = "emu"
-    for option, variable in _VARIABLES.items():
-        value = options.get(option)
-        if value is not None:
-            environ[variable] = str(value)
-    return environ
+    return environ | settings(options)
+
+
+def settings(options: Mapping[str, object]) -> dict[str, str]:
+    """Return the variables that choose the emulator and the machine of the options."""
+    chosen = {
+        variable: str(options[option])
+        for option, variable in _VARIABLES.items()
+        if options.get(option) is not None
+    }
+    return {"ASCENDRT_BACKEND": "emu"} | chosen

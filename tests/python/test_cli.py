@@ -137,6 +137,19 @@ def test_env_lines_put_the_libraries_in_place(tmp_path: Path) -> None:
     assert done.stdout.split(":") == [directory, directory]
 
 
+def test_env_takes_the_machine_as_run_does() -> None:
+    words = ("--devices", "3", "--soc", "Ascend310P3", "--machine", "mine and yours")
+    script = 'eval "$1"\nprintf "%s,%s,%s,%s" "$ASCENDRT_BACKEND" "$ASCENDRT_DEVICES" ' + (
+        '"$ASCENDRT_SOC" "$ASCENDRT_MACHINE"'
+    )
+    done = run("/bin/sh", "-c", script, "sh", ascendrt("env", *words).stdout)
+    assert done.stdout == "emu,3,Ascend310P3,mine and yours"
+    told = json.loads(ascendrt("env", *words, "--json").stdout)
+    assert (told["ASCENDRT_DEVICES"], told["ASCENDRT_MACHINE"]) == ("3", "mine and yours")
+    refused = ascendrt("env", "--soc", "Ascend310P33")
+    assert refused.returncode == 2 and "did you mean Ascend310P3" in refused.stderr
+
+
 PROBE = """
 import ctypes, json, os
 library = ctypes.CDLL("libascendcl.so")
