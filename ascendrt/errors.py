@@ -113,9 +113,10 @@ _CODE_OF = {row.name: code for code, row in _codes.CODES.items()}
 NOT_SUPPORTED_CODE = code_of("ACL_ERROR_RT_FEATURE_NOT_SUPPORT")
 # What the texts, which are about C, leave open.
 _IN_PYTHON = {
-    code_of(
-        "ACL_ERROR_RT_CONTEXT_NULL"
-    ): "use ascendrt.Device(i), device.use() or context.use() on the thread that asks"
+    code_of("ACL_ERROR_RT_CONTEXT_NULL"): (
+        "use ascendrt.Device(i), device.use() or context.use() on the thread that asks, and keep "
+        "the object (`with ascendrt.Device(i):`): one that nothing refers to is closed"
+    ),
 }
 _OUT_OF_MEMORY = ("MEMORY_ALLOCATION", "BAD_ALLOC", "OOM")
 _NOT_SUPPORTED = ("NOT_SUPPORT", "UNSUPPORTED", "COMPILING_STUB_MODE")

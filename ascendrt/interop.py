@@ -32,8 +32,12 @@ def view(value: HostArray, *, writable: bool = False) -> np.ndarray[Any, Any]:
         )
     if not array.flags.c_contiguous:
         raise ValueError(
-            f"the array of shape {array.shape} and strides {array.strides} is not contiguous; "
-            "give np.ascontiguousarray(array), which copies it"
+            f"the array of shape {array.shape} and strides {array.strides} is not contiguous; give "
+            + (
+                "a new array, np.empty(array.shape, array.dtype), and copy from it afterwards"
+                if writable
+                else "np.ascontiguousarray(array), which copies it"
+            )
         )
     if writable and not array.flags.writeable:
         raise ValueError("the target array must be writable; this one is read-only")
@@ -71,10 +75,13 @@ def _by_numpy(value: Any, convert: Callable[[Any], np.ndarray[Any, Any]]) -> np.
         return convert(value)
     except (TypeError, RuntimeError, BufferError) as error:
         kind = getattr(value, "dtype", "")
-        raise TypeError(
-            f"numpy makes no array of this {type(value).__name__} of {kind}: {error}; of a type "
-            "that numpy lacks, such as bfloat16, give the bits, as tensor.view(torch.uint16)"
-        ) from error
+        text = f"numpy makes no array of this {type(value).__name__} of {kind}: {error}"
+        if "upported" in str(error):  # other errors of torch say what to do
+            text += (
+                "; of a type that numpy lacks, such as bfloat16, give the bits, as "
+                "tensor.view(torch.uint16)"
+            )
+        raise TypeError(text) from error
 
 
 def _as_array(value: HostArray) -> np.ndarray[Any, Any]:
@@ -84,7 +91,10 @@ def _as_array(value: HostArray) -> np.ndarray[Any, Any]:
     kind = type(value).__name__
     device = getattr(value, "__dlpack_device__", None)
     if device is not None and int(device()[0]) not in (_DLPACK_CPU, _DLPACK_PINNED):
-        raise TypeError(f"this {kind} lies on a device; copy it to the host first")
+        raise TypeError(
+            f"this {kind} lies on a device; copy it to the host first: memory.read(shape, dtype) "
+            "of a Memory, tensor.cpu() of a tensor"
+        )
     if hasattr(value, "__array_interface__") or (device is not None and hasattr(value, "numpy")):
         return _by_numpy(value, np.asarray)
     if device is not None:

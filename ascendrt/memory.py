@@ -27,7 +27,11 @@ from ascendrt.errors import AscendrtError
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-_DLPACK_CPU = 1
+_DLPACK_CPU, _DLPACK_OTHER = 1, 12
+_ON_DEVICE = (
+    "device memory is no host memory, so nothing on the host can view it; copy it with "
+    "memory.read(shape, dtype) or memory.read_into(array); PinnedMemory is an array without a copy"
+)
 _fast.watch_contexts(contexts)
 
 
@@ -164,11 +168,14 @@ class Memory(_fast.Block, InContext):
 
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> NoReturn:
         """Refuse `np.asarray(memory)`: numpy would otherwise wrap the object itself."""
-        raise TypeError(
-            "device memory is no host memory, so numpy cannot view it; copy it with "
-            "memory.read(shape, dtype) or memory.read_into(array); PinnedMemory is an array "
-            "without a copy"
-        )
+        raise TypeError(_ON_DEVICE)
+
+    def __dlpack__(self, **options: Any) -> NoReturn:
+        """Refuse DLPack, which would otherwise say that this is no capsule."""
+        raise BufferError(_ON_DEVICE)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (_DLPACK_OTHER, 0)
 
     def span(self, size_bytes: int, offset_bytes: int = 0) -> tuple[int, int]:
         """Return the address at an offset, and the bytes from there to the end.

@@ -135,6 +135,38 @@ def test_arrays_of_objects_and_masks_are_refused(few: Objects) -> None:
     memory.write(masked.filled(0))
 
 
+def test_device_memory_is_refused_where_host_memory_is_taken(few: Objects) -> None:
+    with ascendrt.Memory(64) as memory:
+        for view, kind in ((np.asarray, TypeError), (np.from_dlpack, BufferError)):
+            with pytest.raises(kind, match=r"copy it with memory\.read\("):
+                view(memory)
+        with pytest.raises(TypeError, match=r"lies on a device.*memory\.read\("):
+            memory.write(memory)
+
+
+def test_a_strided_target_is_not_told_to_be_copied(few: Objects) -> None:
+    with ascendrt.Memory(64) as memory:
+        with pytest.raises(ValueError, match=r"not contiguous; give a new array, np\.empty"):
+            memory.read_into(np.zeros((4, 8), np.float32)[:, ::2])
+        with pytest.raises(ValueError, match=r"not contiguous; give np\.ascontiguousarray"):
+            memory.write(np.zeros((4, 8), np.float32)[:, ::2])
+
+
+def test_a_dropped_device_is_named_as_a_cause(few: Objects) -> None:
+    said: list[BaseException] = []
+
+    def without_a_context() -> None:
+        try:
+            ascendrt.Memory(16)
+        except ascendrt.UsageError as error:
+            said.append(error)
+
+    thread = threading.Thread(target=without_a_context)
+    thread.start()
+    thread.join()
+    assert "nothing refers to is closed" in str(said[0])
+
+
 def test_a_tensor_of_a_type_that_numpy_lacks_is_told(few: Objects) -> None:
     class Tensor:
         dtype = "bfloat16"
