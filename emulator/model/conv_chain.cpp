@@ -32,6 +32,13 @@ ops::Border reach_of(const ops::ConvShape& shape) {
   return spec.reach();
 }
 
+// One value for each channel of `whole`, along the axis of channels.
+bool is_per_channel(const TensorDesc& desc, const TensorDesc& whole) {
+  Dims wanted = {1, whole.dims[1], 1, 1};
+  if (desc.dims.size() == 3) wanted.erase(wanted.begin());
+  return desc.dtype == whole.dtype && desc.dims == wanted;
+}
+
 bool is_nchw(const Op& op) { return op.attrs.string_or("data_format", "NCHW") == "NCHW"; }
 
 }  // namespace
@@ -46,6 +53,12 @@ OpView declared_view(const Op& op) {
     view.inputs.push_back(operand);
   }
   return view;
+}
+
+std::vector<const Op*> ConvChain::parts() const {
+  std::vector<const Op*> all = {conv, norm, bias, add, clamp};
+  std::erase(all, nullptr);
+  return all;
 }
 
 ConvChains::ConvChains(const Graph& graph) {
@@ -63,9 +76,7 @@ ConvChains::ConvChains(const Graph& graph) {
     ConvChain& chain = chains_.emplace_back();
     chain.conv = &op;
     extend(chain);
-    for (const Op* part : {chain.conv, chain.norm, chain.add, chain.clamp}) {
-      if (part != nullptr) chain_of_.emplace(part, &chain);
-    }
+    for (const Op* part : chain.parts()) chain_of_.emplace(part, &chain);
   }
 }
 
@@ -127,7 +138,16 @@ void ConvChains::extend(ConvChain& chain) const {
     chain.norm = reader->first;
     reader = next_part(*chain.norm);
   }
-  if (reader != nullptr && reader->first->type == "Add" && reader->first->inputs.size() == 2) {
+  const auto is_sum = [&] {
+    return reader != nullptr && reader->first->type == "Add" && reader->first->inputs.size() == 2;
+  };
+  if (is_sum() && is_constant(*reader->first, 1 - reader->second) &&
+      is_per_channel(reader->first->input_descs[1 - reader->second], chain.conv->output_descs[0])) {
+    chain.bias = reader->first;
+    chain.biased = 1 - reader->second;
+    reader = next_part(*chain.bias);
+  }
+  if (is_sum()) {
     const Op& add = *reader->first;
     const size_t other = 1 - reader->second;
     const bool free = !chain_of_.contains(&add) && !is_constant(add, other) &&

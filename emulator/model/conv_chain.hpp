@@ -1,5 +1,6 @@
-// Which ops of a graph are computed together with a convolution: a normalization folded into its
-// weights, an addition, an activation. Owns: the search. Must never: compile or compute anything.
+// Which ops of a graph are computed together with a convolution: a normalization and a bias folded
+// into its weights, an addition, an activation. Owns: the search. Must never: compile or compute
+// anything.
 #pragma once
 
 #include <cstdint>
@@ -19,13 +20,14 @@ namespace ascendrt::model {
 struct ConvChain {
   const Op* conv = nullptr;
   const Op* norm = nullptr;
+  const Op* bias = nullptr;  // Add of one constant for each channel
   const Op* add = nullptr;
   const Op* clamp = nullptr;  // Relu, Relu6 or ClipByValue with constant bounds
+  size_t biased = 0;          // input of `bias` that is constant
   size_t addend = 0;          // input of `add` that comes from outside the chain
 
-  const Op& tail() const {
-    return *(clamp != nullptr ? clamp : (add != nullptr ? add : (norm != nullptr ? norm : conv)));
-  }
+  std::vector<const Op*> parts() const;  // those there are
+  const Op& tail() const { return *parts().back(); }
 };
 
 class ConvChains {

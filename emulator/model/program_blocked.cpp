@@ -10,6 +10,7 @@
 // blocks. A tensor of one pixel whose channels fill their blocks is both at once.
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <utility>
 
 #include "base/error.hpp"
@@ -90,6 +91,11 @@ void fold(const OpView& norm, Filter& filter) {
     filter.bias[o] =
         static_cast<float>((static_cast<double>(filter.bias[o]) - mean[o]) * factor + offset[o]);
   }
+}
+
+void shift(const OpView& sum, const ConvChain& chain, Filter& filter) {
+  const auto more = sum.constant_floats(chain.biased);
+  std::transform(more.begin(), more.end(), filter.bias.begin(), filter.bias.begin(), std::plus());
 }
 
 void set_bounds(const OpView& clamp, ops::BlockedConvSpec& spec) {
@@ -228,6 +234,7 @@ void ProgramBuilder::add_chain(const ConvChain& chain) {
   const OpView conv = view(op, sources);
   Filter filter = filter_of(conv);
   if (chain.norm != nullptr) fold(view(*chain.norm, find_inputs(*chain.norm)), filter);
+  if (chain.bias != nullptr) shift(view(*chain.bias, find_inputs(*chain.bias)), chain, filter);
   ops::BlockedConvSpec spec;
   spec.shape = conv_shape(as_floats(conv));
   if (chain.clamp != nullptr) set_bounds(view(*chain.clamp, find_inputs(*chain.clamp)), spec);
@@ -254,8 +261,8 @@ void ProgramBuilder::add_chain(const ConvChain& chain) {
   step.name = op.name;
   step.kernel = chain_kernel(spec, filter, sources.size() - 1);
   step.operations = spec.out.logical().elements() * conv.shape(1).elements(1, 4);
-  for (const Op* part : {chain.norm, chain.add, chain.clamp}) {
-    if (part != nullptr) step.joined.push_back(part->name);
+  for (const Op* part : chain.parts()) {
+    if (part != &op) step.joined.push_back(part->name);
   }
   finish_blocked(chain.tail(), std::move(step), operands,
                  {type, {}, -1, {}, false, spec.out, rounded});
@@ -297,32 +304,46 @@ bool ProgramBuilder::add_pool(const Op& op, const OpType& type) {
   return true;
 }
 
+// Whether some operand lies in blocks and the others are small or do; `operands` get the shapes
+// that they have in blocks.
+bool ProgramBuilder::in_blocks(const std::vector<const Made*>& sources, OpView& operands) {
+  bool any = false;
+  for (size_t i = 0; i < sources.size(); ++i) {
+    if (sources[i] == nullptr) return false;
+    const Made& made = *sources[i];
+    if (made.is_number()) continue;
+    if (!is_blockable(made.type) || !(operands.shape(i) == made.type.shape)) return false;
+    const bool fits =
+        made.blocked ? made.blocked->border.empty() : made.type.shape.elements(2, 4) == 1;
+    if (!fits) return false;
+    any = any || made.blocked;
+    operands.inputs[i].type.shape = blocked_shape(made.type.shape, {}).physical();
+  }
+  return any;
+}
+
 // The kernel of the op itself on the physical shapes; blocks of one pixel broadcast as channels do.
+// One channel does not: it would have to spread over the lanes of a block.
 bool ProgramBuilder::add_elementwise(const Op& op, const OpType& type) {
   if (!is_elementwise(op.type)) return false;
   const std::vector<const Made*> sources = find_inputs(op);
   OpView operands = view(op, sources);
-  bool any = false;
-  std::vector<Made> kept(sources.size());
-  std::vector<const Made*> used = sources;
-  for (size_t i = 0; i < sources.size(); ++i) {
-    if (sources[i] == nullptr) return false;
-    const TensorType& source = sources[i]->type;
-    if (sources[i]->is_constant && source.shape.elements() == 1) continue;
-    if (!is_blockable(source) || !(operands.shape(i) == source.shape)) return false;
-    const bool both = !sources[i]->blocked && is_both(blocked_shape(source.shape, {}));
-    if (!both && (!sources[i]->blocked || !sources[i]->blocked->border.empty())) return false;
-    any = any || !both;
-    kept[i] = both ? blocked(*sources[i], source.shape, {}) : *sources[i];
-    used[i] = &kept[i];
-    operands.inputs[i].type.shape = kept[i].blocked->physical();
-  }
-  if (!any) return false;
+  if (!in_blocks(sources, operands)) return false;
   const std::vector<TensorType> declared = infer_op(type, view(op, sources));
   check_outputs(op, declared);
   const std::vector<TensorType> types = infer_op(type, operands);
   const auto to = blocked_shape(declared[0].shape, {});
-  if (types.size() != 1 || !(types[0].shape == to.physical())) return false;
+  const bool spreads = std::any_of(sources.begin(), sources.end(), [&](const Made* made) {
+    return !made->is_number() && made->type.shape[1] != to.channels;
+  });
+  if (types.size() != 1 || spreads || !(types[0].shape == to.physical())) return false;
+  std::vector<Made> kept(sources.size());
+  std::vector<const Made*> used = sources;
+  for (size_t i = 0; i < sources.size(); ++i) {
+    if (sources[i]->is_number()) continue;
+    kept[i] = blocked(*sources[i], sources[i]->type.shape, {});
+    used[i] = &kept[i];
+  }
   Step step;
   step.type = type.name.data();
   step.name = op.name;

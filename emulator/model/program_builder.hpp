@@ -34,6 +34,8 @@ class ProgramBuilder {
     bool is_constant = false;
     std::optional<ops::BlockedShape> blocked;  // how it lies in memory; none: row-major
     bool is_rounded = false;  // halves that lie as floats; see Note [Blocked tensors]
+
+    bool is_number() const { return is_constant && type.shape.elements() == 1; }
   };
 
   void miss(const Op& op, std::string_view why);
@@ -69,6 +71,7 @@ class ProgramBuilder {
   void check_part(const Op& op, const OpType& type);
   void add_chain(const ConvChain& chain);
   bool add_pool(const Op& op, const OpType& type);
+  static bool in_blocks(const std::vector<const Made*>& sources, OpView& operands);
   bool add_elementwise(const Op& op, const OpType& type);
   bool add_quantized(const Op& op, const OpType& type);  // and its kinds, in program_quantized.cpp
   bool add_byte_conv(const Op& op, const OpView& operands, const std::vector<const Made*>& sources,

@@ -57,9 +57,7 @@ void ProgramBuilder::finish_op(const Op& op, size_t first_step) {
     }
   }
   if (chain == nullptr) return end_use(op, keep);
-  for (const Op* part : {chain->conv, chain->norm, chain->add, chain->clamp}) {
-    if (part != nullptr) end_use(*part, keep);
-  }
+  for (const Op* part : chain->parts()) end_use(*part, keep);
 }
 
 void ProgramBuilder::collect_weight_parts() {

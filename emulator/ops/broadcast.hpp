@@ -2,6 +2,7 @@
 // Must never: know what is computed. Private to ops.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <span>
@@ -99,6 +100,32 @@ void walk_broadcast(const BroadcastPlan<kOperands>& plan, const Exec& exec, cons
                           const Offsets<kOperands>& steps, int64_t count) {
                          (*static_cast<const Row*>(erased))(out, offsets, steps, count);
                        });
+}
+
+// One of two operands has a short row that repeats under a long walk of the other.
+struct Repeat {
+  static constexpr int64_t kMaxPeriod = 64;
+
+  int64_t period = 0;  // elements of the row; 0: there is none
+  size_t operand = 0;
+};
+
+// Makes one run of the row and its repetitions, in which that operand has step 0.
+inline Repeat merge_repeats(BroadcastPlan<2>& plan) {
+  if (plan.rank < 2 || plan.dims[0] > Repeat::kMaxPeriod) return {};
+  for (const size_t k : {0U, 1U}) {
+    const auto& other = plan.steps[1 - k];
+    if (plan.steps[k][0] != 1 || plan.steps[k][1] != 0) continue;
+    if (other[0] != 1 || other[1] != plan.dims[0]) continue;
+    const Repeat repeat{plan.dims[0], k};
+    plan.dims[1] *= plan.dims[0];
+    plan.steps[1 - k][1] = 1;
+    std::move(plan.dims.begin() + 1, plan.dims.end(), plan.dims.begin());
+    for (auto& steps : plan.steps) std::move(steps.begin() + 1, steps.end(), steps.begin());
+    --plan.rank;
+    return repeat;
+  }
+  return {};
 }
 
 // Calls f(a element, b element) for every element of y; steps 0 and 1 get loops of their own, so

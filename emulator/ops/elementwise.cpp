@@ -2,6 +2,7 @@
 #include "ops/elementwise.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -174,6 +175,25 @@ bool find_pair(Binary op, Pair& pair) {
   return true;
 }
 
+// The row is written out some times, so that the kernel has long runs. `phase`: where in it the run
+// begins.
+void run_repeated(Pair op, const float* a, const float* b, const Repeat& repeat, int64_t phase,
+                  float* y, int64_t count) {
+  std::array<float, 8 * Repeat::kMaxPeriod> rows;  // NOLINT: written before it is read
+  const int64_t whole = static_cast<int64_t>(rows.size()) / repeat.period * repeat.period;
+  const int64_t used = std::min(whole, count);
+  const float* const row = repeat.operand == 0 ? a : b;
+  for (int64_t i = 0; i < used; ++i) {
+    rows[static_cast<size_t>(i)] = row[(phase + i) % repeat.period];
+  }
+  for (int64_t i = 0; i < count; i += whole) {
+    const int64_t n = std::min(whole, count - i);
+    const bool first = repeat.operand == 0;
+    vector_kernels().combine(op, first ? rows.data() : a + i, 1, first ? b + i : rows.data(), 1,
+                             y + i, n);
+  }
+}
+
 void run_pair(Pair op, const TensorView& a, const TensorView& b, const TensorView& y,
               const Exec& exec) {
   const VectorKernels& kernels = vector_kernels();
@@ -185,10 +205,14 @@ void run_pair(Pair op, const TensorView& a, const TensorView& b, const TensorVie
     return kernels.combine(op, a.as<const float>(), one_a ? 0 : 1, b.as<const float>(),
                            one_b ? 0 : 1, y.as<float>(), count);
   }
-  const auto plan = plan_broadcast<2>(y.shape, {&a.shape, &b.shape});
+  auto plan = plan_broadcast<2>(y.shape, {&a.shape, &b.shape});
+  const Repeat repeat = merge_repeats(plan);
   walk_broadcast(plan, exec, [&](int64_t out, const auto& offsets, const auto& steps, int64_t n) {
-    kernels.combine(op, a.as<const float>() + offsets[0], steps[0],
-                    b.as<const float>() + offsets[1], steps[1], y.as<float>() + out, n);
+    const float* const pa = a.as<const float>() + offsets[0];
+    const float* const pb = b.as<const float>() + offsets[1];
+    float* const py = y.as<float>() + out;
+    if (repeat.period == 0) return kernels.combine(op, pa, steps[0], pb, steps[1], py, n);
+    run_repeated(op, pa, pb, repeat, out % repeat.period, py, n);
   });
 }
 

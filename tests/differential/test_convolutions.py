@@ -76,6 +76,15 @@ class _Maps:
             values.append(rng.uniform(0.5, 2, out))
             names = [net.const(v.astype(np.float32)) for v in values]
             self.x = net.add("BatchNormalization", self.x, *names, epsilon=1e-3)
+        if rng.random() < 0.3:
+            self.x = self.shifted(self.x, out)
+
+    def shifted(self, x: str, channels: int) -> str:
+        """A bias as an operator of its own; sometimes one for all channels."""
+        shape = [channels, 1, 1] if self.net.rng.random() < 0.5 else [1, channels, 1, 1]
+        shape[-3] = 1 if self.net.rng.random() < 0.2 else channels
+        values = self.net.const(self.net.rng.standard_normal(shape).astype(np.float32))
+        return self.net.add("Add", *([x, values] if self.net.rng.random() < 0.7 else [values, x]))
 
     def residual(self) -> None:
         """Adds a branch of the same shape, whose other reader may be a convolution or nobody."""
@@ -88,15 +97,30 @@ class _Maps:
 
     def activation(self) -> None:
         """Some join the step before, others stand alone."""
-        kind = str(self.net.rng.choice(["Relu", "Clip", "Sigmoid", "HardSwish", "gate", "none"]))
+        kinds = ["Relu", "Clip", "Sigmoid", "HardSwish", "gate", "squeeze", "spatial", "none"]
+        kind = str(self.net.rng.choice(kinds))
         if kind == "Clip":
             low, high = self.net.const(np.float32(-0.3)), self.net.const(np.float32(1.2))
             self.x = self.net.add("Clip", self.x, low, high)
         elif kind == "gate":
             mean = self.net.add("GlobalAveragePool", self.x)
             self.x = self.net.add("Mul", self.x, self.net.add("Sigmoid", mean))
+        elif kind == "squeeze":
+            self.x = self.net.add("Mul", self.x, self.squeezed())
+        elif kind == "spatial":  # one gate for all channels of a pixel
+            one = self.net.add("Conv", self.x, self.net.weight(1, self.shape[1], 1, 1))
+            self.x = self.net.add("Mul", self.net.add("Sigmoid", one), self.x)
         elif kind != "none":
             self.x = self.net.add(kind, self.x)
+
+    def squeezed(self) -> str:
+        """Gates of the channels, from their means through two layers."""
+        net, channels, inner = self.net, self.shape[1], int(self.net.rng.integers(1, 20))
+        mean = net.add("GlobalAveragePool", self.x)
+        first = net.add("Conv", mean, net.weight(inner, channels, 1, 1))
+        first = net.add("Relu", self.shifted(first, inner))
+        second = net.add("Conv", first, net.weight(channels, inner, 1, 1))
+        return net.add("HardSigmoid", self.shifted(second, channels))
 
     def pool(self) -> None:
         """A pool whose windows reach over the edge."""
@@ -137,7 +161,7 @@ def _network(name: str, dtype: str) -> Pair:
     return known.half(model), {"x": feeds["x"].astype(np.float16)}
 
 
-CHAINS = {f"chain-{d}-{seed}": (seed, d) for d in BAR for seed in range(24)}
+CHAINS = {f"chain-{d}-{seed}": (seed, d) for d in BAR for seed in range(40)}
 NETWORKS = {f"{n}-{d}": (n, d) for n in ("resnet50", "mobilenet_v2") for d in BAR}
 
 

@@ -47,7 +47,31 @@ float one(ops::Unary op, float x, ops::UnaryParams params = {}) {
   return y;
 }
 
+void check_difference(Random& random, const Shape& sa, const Shape& sb, ops::Workers& workers) {
+  const Shape sy = ops::broadcast_shape("Sub", sa, sb);
+  auto a = random.values(sa.elements());
+  auto b = random.values(sb.elements());
+  std::vector<float> y(static_cast<size_t>(sy.elements()));
+  ops::binary(ops::Binary::kSub, view(a, sa), view(b, sb), view(y, sy), {workers, nullptr});
+  for (int64_t i = 0; i < sy.elements(); ++i) {
+    CHECK_EQ(y[i], a[operand_index(sa, sy, i)] - b[operand_index(sb, sy, i)]);
+  }
+}
+
 }  // namespace
+
+// Short rows that repeat, also where a run is cut in the middle of one.
+TEST(ops_broadcast_repeats_rows) {
+  ops::Workers two(2);
+  Random random(9);
+  for (const int64_t period : {2, 3, 16, 63, 64, 65}) {
+    for (const int64_t times : {2, 7, 20000}) {
+      check_difference(random, {2, times, period}, {2, 1, period}, two);
+      check_difference(random, {1, period}, {times, period}, two);
+      check_difference(random, {period, 1}, {times, 1, period}, two);
+    }
+  }
+}
 
 TEST(ops_broadcast_follows_the_numpy_rule) {
   ops::Workers two(2);
@@ -63,14 +87,7 @@ TEST(ops_broadcast_follows_the_numpy_rule) {
     };
     const Shape sa = operand();
     const Shape sb = seed % 4 == 0 ? out : operand();
-    const Shape sy = ops::broadcast_shape("Sub", sa, sb);
-    auto a = random.values(sa.elements());
-    auto b = random.values(sb.elements());
-    std::vector<float> y(static_cast<size_t>(sy.elements()));
-    ops::binary(ops::Binary::kSub, view(a, sa), view(b, sb), view(y, sy), {two, nullptr});
-    for (int64_t i = 0; i < sy.elements(); ++i) {
-      CHECK_EQ(y[i], a[operand_index(sa, sy, i)] - b[operand_index(sb, sy, i)]);
-    }
+    check_difference(random, sa, sb, two);
   }
   CHECK_THROWS_CODE(ops::broadcast_shape("Add", {2, 3}, {4, 3}), ACL_ERROR_GE_FAILURE);
 }
