@@ -64,9 +64,9 @@ ops::ResizeParams resize_params(const OpView& v) {
   return p;
 }
 
-constexpr double kMostScale = 1e6;
+constexpr float kMostScale = 1e6F;
 
-[[noreturn]] void bad_scale(const OpView& v, size_t axis, double scale) {
+[[noreturn]] void bad_scale(const OpView& v, size_t axis, float scale) {
   v.fail("scale " + std::to_string(scale) + " of axis " + std::to_string(axis) + ", which has " +
          std::to_string(v.shape(0)[axis]) +
          " elements; above 0 and up to 1000000 is possible, check scales and sizes");
@@ -77,17 +77,15 @@ void keep_ratio(const OpView& v, const std::string& policy, std::vector<int64_t>
                 Resizing& r) {
   const bool larger = policy == "not_smaller";
   if (!larger && policy != "not_larger") v.fail("keep_aspect_ratio_policy " + policy);
-  double scale = larger ? 0.0 : 1e30;
+  float scale = larger ? 0.0F : 1e30F;
   for (size_t i = 0; i < sizes.size(); ++i) {
-    const double own =
-        static_cast<double>(sizes[i]) / static_cast<double>(v.shape(0)[r.axes[i].axis]);
+    const float own = static_cast<float>(sizes[i]) / static_cast<float>(v.shape(0)[r.axes[i].axis]);
     scale = larger ? std::max(scale, own) : std::min(scale, own);
   }
   for (size_t i = 0; i < sizes.size(); ++i) {
     if (!(scale > 0) || scale > kMostScale) bad_scale(v, r.axes[i].axis, scale);
     r.axes[i].scale = scale;
-    const double exact = scale * static_cast<double>(v.shape(0)[r.axes[i].axis]);
-    sizes[i] = static_cast<int64_t>(std::floor(exact + 0.5));
+    sizes[i] = std::lround(scale * static_cast<float>(v.shape(0)[r.axes[i].axis]));
   }
 }
 
@@ -98,7 +96,7 @@ std::vector<ops::ResizeAxis> resize_axes(const OpView& v) {
   std::iota(all.begin(), all.end(), 0);
   std::vector<ops::ResizeAxis> axes;
   for (const int64_t axis : v.op.attrs.ints_or("axes", all)) {
-    axes.push_back({ops::resolve_axis(v.op.type, axis, rank), 1.0, 0.0, 1.0});
+    axes.push_back({ops::resolve_axis(v.op.type, axis, rank), 1.0F, 0.0F, 1.0F});
   }
   return axes;
 }
@@ -109,8 +107,8 @@ void set_regions(const OpView& v, std::vector<ops::ResizeAxis>& axes) {
   const std::vector<float> roi = v.constant_floats(1);
   if (roi.size() != 2 * axes.size()) return;
   for (size_t i = 0; i < axes.size(); ++i) {
-    axes[i].from = static_cast<double>(roi[i]);
-    axes[i].to = static_cast<double>(roi[i + axes.size()]);
+    axes[i].from = roi[i];
+    axes[i].to = roi[i + axes.size()];
   }
 }
 
@@ -126,9 +124,9 @@ Resizing resizing(const OpView& v) {
   if (by_size && policy != "stretch") keep_ratio(v, policy, sizes, r);
   for (size_t i = 0; i < r.axes.size(); ++i) {
     ops::ResizeAxis& axis = r.axes[i];
-    const auto in = static_cast<double>(x[axis.axis]);
-    if (!by_size) axis.scale = static_cast<double>(scales[i]);
-    if (by_size && policy == "stretch") axis.scale = static_cast<double>(sizes[i]) / in;
+    const auto in = static_cast<float>(x[axis.axis]);
+    if (!by_size) axis.scale = scales[i];
+    if (by_size && policy == "stretch") axis.scale = static_cast<float>(sizes[i]) / in;
     if (!(axis.scale > 0) || axis.scale > kMostScale || x[axis.axis] < 1) {
       bad_scale(v, axis.axis, axis.scale);
     }
@@ -140,7 +138,7 @@ Resizing resizing(const OpView& v) {
   }
   // Axes that stay as they are cost nothing.
   std::erase_if(r.axes, [&](const ops::ResizeAxis& axis) {
-    return axis.scale == 1.0 && r.y[axis.axis] == x[axis.axis];
+    return axis.scale == 1.0F && r.y[axis.axis] == x[axis.axis];
   });
   return r;
 }

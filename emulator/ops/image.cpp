@@ -9,23 +9,24 @@
 namespace ascendrt::ops {
 namespace {
 
-double source_of(Coordinates kind, int64_t out, int64_t out_dim, int64_t in_dim,
-                 const ResizeAxis& axis) {
-  const auto x = static_cast<double>(out);
-  const auto in = static_cast<double>(in_dim);
-  const double length = axis.scale * in;  // not rounded to whole elements
-  const double half = (x + 0.5) / axis.scale - 0.5;
+// In float32, as exporters reckon with: 40 * 1.4 is 56, and 3 / 0.6 is 5.
+float source_of(Coordinates kind, int64_t out, int64_t out_dim, int64_t in_dim,
+                const ResizeAxis& axis) {
+  const auto x = static_cast<float>(out);
+  const auto in = static_cast<float>(in_dim);
+  const float length = axis.scale * in;  // not rounded to whole elements
+  const float half = (x + 0.5F) / axis.scale - 0.5F;
   switch (kind) {
     case Coordinates::kAlignCorners:
-      return length == 1.0 ? 0.0 : x * (in - 1) / (length - 1);
+      return length == 1.0F ? 0.0F : x * (in - 1) / (length - 1);
     case Coordinates::kAsymmetric:
       return x / axis.scale;
     case Coordinates::kPytorchHalfPixel:
-      return length == 1.0 ? -0.5 : half;
+      return out_dim > 1 ? half : 0.0F;
     case Coordinates::kHalfPixelSymmetric:
-      return in / 2 * (1 - static_cast<double>(out_dim) / length) + half;
+      return in / 2 * (1 - static_cast<float>(out_dim) / length) + half;
     case Coordinates::kCrop:
-      if (length == 1.0) return (axis.to - axis.from) * (in - 1) / 2;
+      if (length == 1.0F) return (axis.from + axis.to) * (in - 1) / 2;
       return axis.from * (in - 1) + x * (axis.to - axis.from) * (in - 1) / (length - 1);
     default:
       return half;
@@ -156,8 +157,8 @@ void resize(const ResizeParams& p, const std::vector<ResizeAxis>& axes, const Te
     const int64_t out_dim = y.shape[axis.axis];
     std::vector<Taps> taps;
     for (int64_t i = 0; i < out_dim; ++i) {
-      const double at = source_of(p.coordinates, i, out_dim, in_dim, axis);
-      taps.push_back(taps_of(p, at, axis.scale, in_dim));
+      const auto at = static_cast<double>(source_of(p.coordinates, i, out_dim, in_dim, axis));
+      taps.push_back(taps_of(p, at, static_cast<double>(axis.scale), in_dim));
     }
     const int64_t outer = shape.elements(0, axis.axis);
     const int64_t inner = shape.elements(axis.axis + 1, shape.rank());
@@ -213,8 +214,9 @@ AxisTaps axis_taps(const GridParams& p, double position, int64_t dim) {
   double x = p.align_corners ? (position + 1) / 2 * (size - 1) : ((position + 1) * size - 1) / 2;
   if (p.mode == Interpolation::kNearest) x = std::nearbyint(x);
   if (!(x > -1e9 && x < 1e9)) x = -1e9;  // also NaN
+  // Cubic: the border repeats behind every neighbour.
   if (x < low || x > high) {
-    if (p.padding == Padding::kBorder) x = std::clamp(x, 0.0, size - 1);
+    if (p.padding == Padding::kBorder && p.mode != Interpolation::kCubic) x = std::clamp(x, 0.0, size - 1);
     if (p.padding == Padding::kReflection) x = reflected(x, low, high);
   }
   AxisTaps taps;

@@ -23,8 +23,8 @@ enum class NearestRule : uint8_t { kPreferFloor, kPreferCeil, kFloor, kCeil };
 
 struct ResizeAxis {
   size_t axis = 0;
-  double scale = 1.0;
-  double from = 0.0, to = 1.0;  // kCrop
+  float scale = 1.0F;
+  float from = 0.0F, to = 1.0F;  // kCrop
 };
 
 struct ResizeParams {
