@@ -216,7 +216,8 @@ AxisTaps axis_taps(const GridParams& p, double position, int64_t dim) {
   if (!(x > -1e9 && x < 1e9)) x = -1e9;  // also NaN
   // Cubic: the border repeats behind every neighbour.
   if (x < low || x > high) {
-    if (p.padding == Padding::kBorder && p.mode != Interpolation::kCubic) x = std::clamp(x, 0.0, size - 1);
+    if (p.padding == Padding::kBorder && p.mode != Interpolation::kCubic)
+      x = std::clamp(x, 0.0, size - 1);
     if (p.padding == Padding::kReflection) x = reflected(x, low, high);
   }
   AxisTaps taps;
