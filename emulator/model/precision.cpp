@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <span>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -122,6 +123,16 @@ void Pass::finish(Op op) {
   made_.push_back(std::move(op));
 }
 
+// As the graph engine narrows constants: what is beyond the range is the largest value, not
+// infinity, so that a mask of -3.4e38 times 0 stays 0. The bits next below infinity are that value.
+void saturate(const ops::TensorView& x) {
+  if (x.dtype != ACL_FLOAT16 && x.dtype != ACL_BF16) return;
+  const uint16_t infinity = x.dtype == ACL_BF16 ? 0x7F80 : 0x7C00;
+  for (uint16_t& bits : std::span(x.as<uint16_t>(), static_cast<size_t>(x.shape.elements()))) {
+    if ((bits & 0x7FFF) == infinity) --bits;
+  }
+}
+
 std::string Pass::add_constant(const std::string& ref, int32_t dtype) {
   const Known& from = known_.at(ref);
   Tensor tensor{from.desc, {}};
@@ -131,6 +142,7 @@ std::string Pass::add_constant(const std::string& ref, int32_t dtype) {
   OwnedTensor to = make_tensor(after);
   ops::cast({const_cast<uint8_t*>(from.constant->data()), before.dtype, before.shape}, to.view(),
             {});
+  saturate(to.view());
   tensor.data = std::move(*to.bytes);
   Op op;
   op.name = unique(ref.substr(0, ref.rfind(':')) + "_" + ops::dtype_name(after.dtype));

@@ -158,6 +158,27 @@ def test_half_models_compute_wide_when_told(tmp_path: Path) -> None:
     assert differential.outputs(om)[0].dtype == np.float16
 
 
+def test_constants_beyond_a_half_become_its_largest(tmp_path: Path) -> None:
+    """The mask of a transformer: 0 times the lowest float32 is 0, and not what 0 times -inf is."""
+    nodes = [helper.make_node("Mul", ["m", "low"], ["p"]), helper.make_node("Add", ["x", "p"], "y")]
+    low = [numpy_helper.from_array(np.float32(np.finfo(np.float32).min), "low")]
+    inputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [4]) for name in "mx"]
+    outputs = [helper.make_tensor_value_info("y", TensorProto.FLOAT, [4])]
+    graph = helper.make_graph(nodes, "g", inputs, outputs, low)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    mask, x = np.array([0, 1, 0, 1], np.float32), np.array([0.5, 0.25, -7, 0], np.float32)
+    for mode in HALF_MODES:
+        differential.convert(model, tmp_path / f"{mode}.om", f"precision_mode={mode}")
+        differential.put_inputs(tmp_path / f"{mode}.om", {"m": mask, "x": x})
+    differential.execute(tmp_path)
+    for mode in HALF_MODES:
+        (y,) = differential.outputs(tmp_path / f"{mode}.om")
+        assert np.array_equal(y[::2], x[::2]), mode
+        assert (y[1::2] <= -65504).all(), mode
+    (narrow,) = differential.outputs(tmp_path / "force_fp16.om")
+    assert np.array_equal(narrow[1::2], [-65504, -65504])
+
+
 def test_an_unknown_mode_is_refused_with_the_known_ones(tmp_path: Path) -> None:
     model, _, _ = dense()
     with pytest.raises(_ctl.ConvertError, match=r"'fp17' is not known.*allow_fp32_to_fp16"):
