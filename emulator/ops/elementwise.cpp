@@ -184,7 +184,8 @@ void run_repeated(Pair op, const float* a, const float* b, const Repeat& repeat,
   const int64_t used = std::min(whole, count);
   const float* const row = repeat.operand == 0 ? a : b;
   for (int64_t i = 0; i < used; ++i) {
-    rows[static_cast<size_t>(i)] = row[(phase + i) % repeat.period];
+    rows[static_cast<size_t>(i)] = row[phase];
+    if (++phase == repeat.period) phase = 0;
   }
   for (int64_t i = 0; i < count; i += whole) {
     const int64_t n = std::min(whole, count - i);
