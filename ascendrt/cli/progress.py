@@ -6,6 +6,7 @@ nothing is shown and nothing else changes.
 
 from __future__ import annotations
 
+import signal
 import sys
 import threading
 from collections.abc import Iterator, Sequence
@@ -32,14 +33,19 @@ def steps(items: Sequence[T], what: str) -> Iterator[T]:
 
 @contextmanager
 def waiting(what: str) -> Iterator[None]:
-    """Show for how long the block has been at work: one call whose end nobody can foresee."""
+    """Show for how long the block has been at work: one call whose end nobody can foresee.
+
+    It runs no Python, which would see a Ctrl-C: that ends the process as it ends other programs.
+    """
     bar = _bar(what, None)
     if bar is None:
-        yield
+        with _killable():
+            yield
         return
     over = threading.Event()
 
     def tick() -> None:
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # they are the call's
         while not over.wait(_TICK_S):
             bar.update(0)
             bar.refresh()
@@ -47,11 +53,25 @@ def waiting(what: str) -> Iterator[None]:
     thread = threading.Thread(target=tick, daemon=True)
     thread.start()
     try:
-        yield
+        with _killable():
+            yield
     finally:
         over.set()
         thread.join()
         bar.close()
+
+
+@contextmanager
+def _killable() -> Iterator[None]:
+    own = threading.current_thread() is threading.main_thread()
+    if not own or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _bar(what: str, total: int | None) -> Any:

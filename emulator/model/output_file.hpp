@@ -2,13 +2,16 @@
 // Must never: leave a half-written file behind, replace what is no regular file.
 #pragma once
 
+#include <csignal>
 #include <cstdint>
 #include <span>
 #include <string>
 
 namespace ascendrt::model {
 
-// Gone unless it was renamed. All calls raise 100004 naming path and system reason.
+// Gone unless it was renamed. A signal that ends the process (Ctrl-C) waits for that as well. On
+// one thread from the constructor to the destructor. All calls raise 100004 naming path and system
+// reason.
 class OutputFile {
  public:
   explicit OutputFile(const std::string& target);
@@ -31,6 +34,7 @@ class OutputFile {
   int fd_ = -1;
   bool replaces_ = false;
   bool renamed_ = false;
+  sigset_t unblocked_{};  // signals of this thread before
 };
 
 }  // namespace ascendrt::model

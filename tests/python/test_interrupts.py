@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import itertools
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
+import numpy as np
 import onnx
 import pytest
 from command import ascendrt, environment
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 SCRIPT = """
 import ascendrt as a, numpy as np, os, signal, sys, threading, time
@@ -106,3 +109,32 @@ def squares(folder: Path, side: int | str) -> Path:
     done = ascendrt("om", "convert", source, "-o", target, *options)
     assert done.returncode == 0, done.stderr
     return target
+
+
+def test_ctrl_c_ends_a_conversion(tmp_path: Path) -> None:
+    """At once, as it ends other programs, and nothing is left behind."""
+    names = ["w", *(f"m{i}" for i in range(119)), "y"]
+    nodes = [
+        helper.make_node("MatMul", [before, before], [after])
+        for before, after in itertools.pairwise(names)
+    ]
+    square = numpy_helper.from_array(np.zeros((1400, 1400), np.float32), "w")
+    ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [1400, 1400]) for n in "xz"]
+    nodes.append(helper.make_node("Add", ["x", "y"], ["z"]))
+    graph = helper.make_graph(nodes, "squares", ends[:1], ends[1:], [square])
+    source = tmp_path / "squares.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), source)
+    words = ["-m", "ascendrt", "om", "convert", source, "-o", tmp_path / "squares.om"]
+    with subprocess.Popen(
+        [sys.executable, *words], env=environment(), stderr=subprocess.PIPE, text=True
+    ) as process:
+        maps = Path(f"/proc/{process.pid}/maps")
+        end = time.monotonic() + 60
+        while "libascendrt_emu" not in maps.read_text():
+            assert process.poll() is None and time.monotonic() < end
+            time.sleep(0.05)
+        time.sleep(0.5)
+        process.send_signal(signal.SIGINT)
+        _, told = process.communicate(timeout=20)
+    assert (process.returncode, told) == (-signal.SIGINT, "")
+    assert list(tmp_path.iterdir()) == [source]

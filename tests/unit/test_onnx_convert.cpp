@@ -1,5 +1,8 @@
 // ONNX reader and converter: what becomes of nodes, constants and bad files.
+#include <unistd.h>
+
 #include <algorithm>
+#include <csignal>
 #include <set>
 #include <string>
 
@@ -9,6 +12,7 @@
 #include "model/om_reader.hpp"
 #include "model/om_writer.hpp"
 #include "model/onnx_reader.hpp"
+#include "model/output_file.hpp"
 #include "model/program.hpp"
 #include "onnx_bytes.hpp"
 #include "test.hpp"
@@ -196,6 +200,21 @@ TEST(convert_of_many_equal_names_is_not_quadratic) {
   std::set<std::string> names;
   for (const auto& op : made.graphs[0].ops) names.insert(op.name);
   CHECK_EQ(names.size(), made.graphs[0].ops.size());
+}
+
+TEST(output_file_is_not_interrupted) {
+  const auto waits = [] {
+    sigset_t blocked;
+    pthread_sigmask(SIG_SETMASK, nullptr, &blocked);
+    return sigismember(&blocked, SIGINT) + sigismember(&blocked, SIGTERM);
+  };
+  {
+    const model::OutputFile file("/tmp/ascendrt_output_" + std::to_string(getpid()));
+    CHECK_EQ(waits(), 2);
+  }
+  CHECK_EQ(waits(), 0);
+  CHECK_THROWS_CODE(model::OutputFile("/no/such/folder/file"), 100004);
+  CHECK_EQ(waits(), 0);
 }
 
 TEST(onnx_reader_checks_tensors) {
