@@ -330,3 +330,11 @@ def test_a_wrong_aipp_file_is_not_told_whole(tmp_path: Path) -> None:
                cwd=tmp_path)  # fmt: skip
     failed(done, "insert_op_conf: '[[[")
     assert len(done.stderr) < 1000
+
+
+def test_precision_is_chosen_once(tmp_path: Path) -> None:
+    dense(tmp_path)
+    words = ("--precision_mode=force_fp16", "--precision_mode_v2=origin")
+    done = atc("--model=net.onnx", *WANTED, "--output=net", *words, cwd=tmp_path)
+    failed(done, "E10001", "precision_mode and precision_mode_v2")
+    assert not list(tmp_path.glob("*.om"))
