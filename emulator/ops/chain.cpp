@@ -36,17 +36,18 @@ bool Chain::set_steps(std::vector<ChainStep> steps) {
   return true;
 }
 
-const float* Chain::operand(const ChainOperand& from, const ResultTile& tile,
+const float* Chain::operand(const ChainOperand& from, const float* product, const ResultTile& tile,
                             std::span<const float* const> beside, int64_t columns, Slots& slots,
                             float* room, bool& is_one) const {
   is_one = false;
-  if (from.from == ChainFrom::kProduct) return tile.tile;
+  if (from.from == ChainFrom::kProduct) return product;
   if (from.from == ChainFrom::kStep) return slots.results[slot_[from.index]].data();
   const float* source = beside[from.index];
   is_one = spreads_[from.index] == Spread::kOne;
   if (is_one) return source;
   const bool row = spreads_[from.index] == Spread::kRow;
   source += tile.first_column + (row ? 0 : tile.first_row * columns);
+  if (tile.rows == 1) return source;
   for (int64_t r = 0; r < tile.rows; ++r) {
     std::copy_n(source + (row ? 0 : r * columns), tile.columns, room + r * tile.columns);
   }
@@ -64,25 +65,38 @@ void Chain::round(float* tile, int64_t count) const {
 
 void Chain::run(const ResultTile& tile, std::span<const float* const> beside,
                 int64_t columns) const {
+  round(tile.tile, tile.rows * tile.columns);
+  run_steps(tile.tile, tile, beside, columns);
+}
+
+void Chain::run_flat(const float* product, float* y, int64_t count,
+                     std::span<const float* const> beside) const {
+  run_steps(product, {y, 0, 1, 0, count}, beside, count);
+}
+
+// The last step alone writes to the tile, so the product may lie there.
+void Chain::run_steps(const float* product, const ResultTile& tile,
+                      std::span<const float* const> beside, int64_t columns) const {
   Slots slots;  // NOLINT: written before it is read
   const int64_t count = tile.rows * tile.columns;
   const Shape all{count};
   const auto view = [&](const float* data, bool is_one) {
     return TensorView{const_cast<float*>(data), ACL_FLOAT, is_one ? Shape{} : all};
   };
-  round(tile.tile, count);
   for (size_t i = 0; i < steps_.size(); ++i) {
     const ChainStep& step = steps_[i];
     bool one_a = false;
     bool one_b = false;
     float* to = i + 1 == steps_.size() ? tile.tile : slots.results[slot_[i]].data();
-    const float* a = operand(step.a, tile, beside, columns, slots, slots.gathered[0].data(), one_a);
+    const float* a =
+        operand(step.a, product, tile, beside, columns, slots, slots.gathered[0].data(), one_a);
     if (!step.is_binary) {
       unary(step.unary, step.params, view(a, false), view(to, false), {});
       round(to, count);
       continue;
     }
-    const float* b = operand(step.b, tile, beside, columns, slots, slots.gathered[1].data(), one_b);
+    const float* b =
+        operand(step.b, product, tile, beside, columns, slots, slots.gathered[1].data(), one_b);
     binary(step.binary, view(a, one_a), view(b, one_b), view(to, false), {});
     round(to, count);
   }
@@ -126,7 +140,6 @@ void run_elementwise(const Chain& chain, std::span<const Spread> spreads,
     for (int64_t i = from; i < to; ++i) {
       const int64_t first = i * kTileFloats;
       const int64_t count = std::min(kTileFloats, total - first);
-      load(x[0], first, count, tile.data());
       for (size_t k = 0; k < spreads.size(); ++k) {
         beside[k] = &numbers[k];
         if (spreads[k] == Spread::kOne) continue;
@@ -137,6 +150,11 @@ void run_elementwise(const Chain& chain, std::span<const Spread> spreads,
           beside[k] = widened[k].data();
         }
       }
+      if (wide) {
+        chain.run_flat(x[0].as<const float>() + first, y.as<float>() + first, count, beside);
+        continue;
+      }
+      load(x[0], first, count, tile.data());
       chain.run({tile.data(), 0, 1, 0, count}, beside, count);
       store(tile.data(), y, first, count);
     }

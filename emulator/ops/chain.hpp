@@ -43,11 +43,16 @@ class Chain {
 
   // Replaces a tile by what the steps make of it. `columns` of the whole product.
   void run(const ResultTile& tile, std::span<const float* const> beside, int64_t columns) const;
+  // The same of `count` floats at `product`, which are of the rounded type already and stay.
+  void run_flat(const float* product, float* y, int64_t count,
+                std::span<const float* const> beside) const;
 
  private:
   struct Slots;
+  void run_steps(const float* product, const ResultTile& tile, std::span<const float* const> beside,
+                 int64_t columns) const;
   void round(float* tile, int64_t count) const;
-  const float* operand(const ChainOperand& from, const ResultTile& tile,
+  const float* operand(const ChainOperand& from, const float* product, const ResultTile& tile,
                        std::span<const float* const> beside, int64_t columns, Slots& slots,
                        float* room, bool& is_one) const;
 
