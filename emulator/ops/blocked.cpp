@@ -6,6 +6,10 @@
 
 #include "ops/element.hpp"
 
+#if defined(__SSE2__)  // what every x86-64 has
+#include <emmintrin.h>
+#endif
+
 namespace ascendrt::ops {
 
 Border Border::joined(const Border& other) const {
@@ -42,26 +46,83 @@ void fill_border(const BlockedShape& s, char* plane, int64_t row, int64_t rows,
 
 namespace {
 
+// Four rows of four elements become columns; rows are x_step and y_step elements apart.
+constexpr int64_t kTurned = 4;
+
 template <class T>
-void block_rows(const T* x, int64_t area, int64_t channels, const BlockedShape& s, T* plane) {
-  for (int64_t h = 0; h < s.h; ++h) {
-    const T* from = x + h * s.w;
-    T* to = plane + s.origin() + h * s.row_step();
-    if (channels < kLanes) std::memset(to, 0, static_cast<size_t>(s.w * kLanes) * sizeof(T));
-    for (int64_t w = 0; w < s.w; ++w, to += kLanes) {
-      for (int64_t c = 0; c < channels; ++c) to[c] = from[c * area + w];
+void turn(const T* x, int64_t x_step, T* y, int64_t y_step) {
+  for (int64_t i = 0; i < kTurned; ++i) {
+    for (int64_t k = 0; k < kTurned; ++k) y[k * y_step + i] = x[i * x_step + k];
+  }
+}
+
+#if defined(__SSE2__)
+void turn(const uint32_t* x, int64_t x_step, uint32_t* y, int64_t y_step) {
+  const auto row = [&](int64_t i) {
+    return _mm_loadu_si128(reinterpret_cast<const __m128i*>(x + i * x_step));
+  };
+  const auto put = [&](int64_t i, __m128i v) {
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(y + i * y_step), v);
+  };
+  const __m128i low_first = _mm_unpacklo_epi32(row(0), row(1));
+  const __m128i low_last = _mm_unpacklo_epi32(row(2), row(3));
+  const __m128i high_first = _mm_unpackhi_epi32(row(0), row(1));
+  const __m128i high_last = _mm_unpackhi_epi32(row(2), row(3));
+  put(0, _mm_unpacklo_epi64(low_first, low_last));
+  put(1, _mm_unpackhi_epi64(low_first, low_last));
+  put(2, _mm_unpacklo_epi64(high_first, high_last));
+  put(3, _mm_unpackhi_epi64(high_first, high_last));
+}
+
+void turn(const uint16_t* x, int64_t x_step, uint16_t* y, int64_t y_step) {
+  const auto row = [&](int64_t i) {
+    return _mm_loadl_epi64(reinterpret_cast<const __m128i*>(x + i * x_step));
+  };
+  const auto put = [&](int64_t i, __m128i v) {
+    _mm_storel_epi64(reinterpret_cast<__m128i*>(y + i * y_step), v);
+  };
+  const __m128i first = _mm_unpacklo_epi16(row(0), row(1));
+  const __m128i last = _mm_unpacklo_epi16(row(2), row(3));
+  const __m128i low = _mm_unpacklo_epi32(first, last);
+  const __m128i high = _mm_unpackhi_epi32(first, last);
+  put(0, low);
+  put(1, _mm_unpackhi_epi64(low, low));
+  put(2, high);
+  put(3, _mm_unpackhi_epi64(high, high));
+}
+#endif
+
+// Turns `rows` rows of `columns` elements into columns.
+template <class T>
+void turn_all(const T* x, int64_t x_step, int64_t rows, int64_t columns, T* y, int64_t y_step) {
+  const int64_t whole_rows = rows - rows % kTurned;
+  const int64_t whole_columns = columns - columns % kTurned;
+  for (int64_t k = 0; k < whole_columns; k += kTurned) {
+    for (int64_t i = 0; i < whole_rows; i += kTurned) {
+      turn(x + i * x_step + k, x_step, y + k * y_step + i, y_step);
+    }
+  }
+  for (int64_t i = 0; i < rows; ++i) {
+    for (int64_t k = i < whole_rows ? whole_columns : 0; k < columns; ++k) {
+      y[k * y_step + i] = x[i * x_step + k];
     }
   }
 }
 
 template <class T>
+void block_rows(const T* x, int64_t area, int64_t channels, const BlockedShape& s, T* plane) {
+  for (int64_t h = 0; h < s.h; ++h) {
+    T* to = plane + s.origin() + h * s.row_step();
+    if (channels < kLanes) std::memset(to, 0, static_cast<size_t>(s.w * kLanes) * sizeof(T));
+    turn_all(x + h * s.w, area, channels, s.w, to, kLanes);
+  }
+}
+
+template <class T>
 void plain_rows(const T* plane, int64_t area, int64_t channels, const BlockedShape& s, T* y) {
-  for (int64_t c = 0; c < channels; ++c) {
-    T* to = y + c * area;
-    for (int64_t h = 0; h < s.h; ++h) {
-      const T* from = plane + s.origin() + h * s.row_step() + c;
-      for (int64_t w = 0; w < s.w; ++w) *to++ = from[w * kLanes];
-    }
+  for (int64_t h = 0; h < s.h; ++h) {
+    const T* from = plane + s.origin() + h * s.row_step();
+    turn_all(from, kLanes, s.w, channels, y + h * s.w, area);
   }
 }
 
