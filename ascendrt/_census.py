@@ -114,7 +114,7 @@ class Census:
     """The list. One per process; `start()` begins it."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._items: dict[tuple[str, int], Item] = {}
         self._kept: list[Any] = []
 

@@ -15,9 +15,12 @@ def count() -> int:
     return _count
 
 
-def lock() -> threading.Lock:
-    """Return a lock of a module: no other thread holds it in a child, for no fork happens then."""
-    made = threading.Lock()
+def lock() -> threading.RLock:
+    """Return a lock of a module: no other thread holds it in a child, for no fork happens then.
+
+    A signal's function may come in between and take it again.
+    """
+    made = threading.RLock()
     os.register_at_fork(
         before=made.acquire, after_in_parent=made.release, after_in_child=made.release
     )

@@ -58,7 +58,7 @@ class OpenRun(Run):
                 self._hold(stream)
             self._future = clock().start(self._work)
         except BaseException:
-            self._taken = True  # who called takes the slot back
+            self._owed.clear()  # who called takes the slot back
             if self._gate is not None:
                 self._gate.open(slot.stream)
             raise
@@ -74,7 +74,7 @@ class OpenRun(Run):
     @property
     def done(self) -> bool:
         """True when `result()` would not wait."""
-        return self._taken or self._future.done()
+        return not self._owed or self._future.done()
 
     def _work(self) -> list[Array]:
         with self._model.scope:

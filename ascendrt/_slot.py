@@ -229,16 +229,15 @@ class Run(Unique):
 
     def __init__(self, model: Model, slot: Slot, plan: Plan) -> None:
         self._model, self._slot, self._plan = model, slot, plan
-        self._lock = threading.Lock()
-        self._results: list[Array] | None = None
-        self._error: Exception | None = None
-        self._taken = False
+        self._lock = threading.RLock()  # a signal's function may collect in between
+        self._outcomes: list[tuple[list[Array], Exception | None]] = []  # the first one counts
+        self._owed = [slot]  # to the model
         slot.run = weakref.ref(self)
 
     @property
     def done(self) -> bool:
         """True when `result()` would not wait."""
-        return self._taken or self._slot.over.done
+        return not self._owed or self._slot.over.done
 
     def result(self) -> list[Array]:
         """Wait, and return one array per output.
@@ -246,10 +245,10 @@ class Run(Unique):
         Raises: AclError of the run.
         """
         self.collect()
-        if self._error is not None:
-            raise self._error
-        assert self._results is not None
-        return self._results
+        results, error = self._outcomes[0]
+        if error is not None:
+            raise error
+        return results
 
     def __await__(self) -> Generator[Any, None, list[Array]]:
         if not self.done:
@@ -259,20 +258,22 @@ class Run(Unique):
     def collect(self) -> None:
         """Wait, and take the results out of the slot, which goes back to the model."""
         with self._lock:
-            if self._taken:
+            if self._outcomes:
                 return
             try:
-                self._results = self._wait()
+                outcome: tuple[list[Array], Exception | None] = (self._wait(), None)
             except Exception as error:
-                self._error = error
-            self._taken = True
-            self._slot.run = None
-            self._model.give(self._slot)
+                outcome = ([], error)
+            self._outcomes.append(outcome)
+            with contextlib.suppress(IndexError):  # a signal's function gave it back
+                slot = self._owed.pop()
+                slot.run = None
+                self._model.give(slot)
 
     def _wait(self) -> list[Array]:
         self._slot.wait()
         return self._slot.results(self._plan)
 
     def __del__(self) -> None:
-        if not self._taken and not sys.is_finalizing():
+        if self._owed and not sys.is_finalizing():
             self._model.give(self._slot)  # is used again once it is over

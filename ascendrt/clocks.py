@@ -13,20 +13,22 @@ and with it how long.
 
 from __future__ import annotations
 
+import _thread
 import asyncio
 import atexit
 import contextlib
+import itertools
 import logging
 import math
 import os
 import selectors
 import threading
 import time
+import weakref
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator
 from concurrent.futures import CancelledError
 from functools import cache
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
 
 from ascendrt import _backend, _forks, numbers
@@ -167,45 +169,62 @@ def run(main: Coroutine[Any, Any, T]) -> T:
     return clock().run(main)
 
 
-class Condition:
+if TYPE_CHECKING:
+
+    class _Lock:
+        def acquire(self) -> bool: ...
+        def release(self) -> None: ...
+        def __enter__(self) -> bool: ...
+        def __exit__(self, *raised: object) -> None: ...
+        def _is_owned(self) -> bool: ...
+
+else:
+    _Lock = _thread.RLock
+
+
+class Condition(_Lock):
     """A lock, and waits for a change of what it guards. Used as threading.Condition is.
 
-    In a forked child the parent's raise RuntimeError: whom they would wait for is not there.
+    A signal's function may take it again in the midst of what it guards, but not wait then: who
+    would be waited for needs it too. Entering it is one step of C, so that Ctrl-C comes before or
+    after it. In a forked child the parent's raise RuntimeError: whom they would wait for is not
+    there.
     """
+
+    is_parents = False
+    """True in a child that was forked after it was made."""
+
+    def __new__(cls, clock: Clock) -> Self:
+        return super().__new__(cls)
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._born = _forks.count()
-        self._lock = threading.Lock()
         self._waiting: deque[Signal] = deque()
-
-    def __enter__(self) -> Self:
-        _forks.refuse(self._born, "this object")
-        self._lock.acquire()
-        return self
+        _conditions.add(self)
 
     @property
-    def is_parents(self) -> bool:
-        """True in a child that was forked after it was made."""
-        return self._born != _forks.count()
+    def is_held(self) -> bool:
+        """True when the calling thread is inside, as it is in the function of a signal there."""
+        return self._is_owned()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._lock.release()
+    def refuse_held(self, what: str) -> None:
+        """Raise RuntimeError for a wait that could not end, for this thread holds the lock."""
+        if self.is_held:
+            raise RuntimeError(
+                f"a signal came in the midst of another call of this {what}, and its function "
+                "cannot wait for what needs the same: hand the wait to a thread"
+            )
 
     def wait(self, until_ns: int | None = None) -> bool:
         """Give up the lock and wait for a notice; False when the moment came before."""
         signal = self._clock.signal()
         self._waiting.append(signal)
-        self._lock.release()
         try:
+            self.release()
+            self.refuse_held("object")
             return signal.wait(until_ns)
         finally:
-            self._lock.acquire()
+            self.acquire()
             with contextlib.suppress(ValueError):  # noticed
                 self._waiting.remove(signal)
 
@@ -218,12 +237,35 @@ class Condition:
 
     def notify(self, count: int = 1) -> None:
         """Wake so many of the waiting threads."""
-        for _ in range(min(count, len(self._waiting))):
-            self._waiting.popleft().set()
+        for signal in itertools.islice(self._waiting.copy(), count):
+            signal.set()  # first: Ctrl-C in between may not leave it asleep
+            with contextlib.suppress(ValueError):  # a signal's function was faster
+                self._waiting.remove(signal)
 
     def notify_all(self) -> None:
         """Wake every waiting thread."""
         self.notify(len(self._waiting))
+
+
+class _Parents(Condition):
+    """What a condition becomes in a forked child."""
+
+    is_parents = True
+
+    def __enter__(self) -> bool:
+        _forks.refuse(-1, "this object")
+        return False
+
+
+_conditions: weakref.WeakSet[Condition] = weakref.WeakSet()
+
+
+def _disown() -> None:
+    for each in list(_conditions):
+        each.__class__ = _Parents
+
+
+os.register_at_fork(after_in_child=_disown)
 
 
 _PENDING, _RUNNING, _DONE, _FAILED, _CANCELLED = range(5)
@@ -329,9 +371,10 @@ class Future(Unique, Generic[T]):
         What it raises is logged: whoever made the result has nothing to do with it.
         """
         with _futures:
-            if self._state < _DONE:
-                self._callbacks.append(function)
+            self._callbacks.append(function)  # first, for a signal may end it meanwhile
+            if self._state < _DONE or function not in self._callbacks:
                 return
+            self._callbacks.remove(function)
         self._call(function)
 
     def __await__(self) -> Generator[Any, None, T]:

@@ -58,7 +58,7 @@ class Model(Owned):
         init()
         # Of executions, slots and users. A finalizer or a signal may come in between.
         self._order = threading.RLock()
-        self._turns = threading.Lock()  # of the executions that are waited for
+        self._turns = threading.RLock()  # of the executions that are waited for
         self.durations = _waits.Durations()
         self.scope = Scope()
         self._free: list[Slot] = []
@@ -222,10 +222,10 @@ class Model(Owned):
         with self._order:
             self._require_open()
             self._users.append(user)
-            for index, slot in enumerate(self._free):
-                if slot.is_over():
-                    slot.user = user
-                    return self._free.pop(index)
+            slot = self._idle()
+            if slot is not None:
+                slot.user = user
+                return slot
         try:
             slot = Slot(self)
         except BaseException:
@@ -235,6 +235,18 @@ class Model(Owned):
         with self._order:
             self._slots.append(slot)
         return slot
+
+    def _idle(self) -> Slot | None:
+        """Take out a slot whose last run is over, if there is one."""
+        for slot in self._free.copy():
+            try:
+                self._free.remove(slot)
+            except ValueError:  # a signal's function took it
+                continue
+            if slot.is_over():
+                return slot
+            self._free.append(slot)
+        return None
 
     def give(self, slot: Slot) -> None:
         """Take a slot back for the next run."""

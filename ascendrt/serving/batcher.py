@@ -210,17 +210,19 @@ class DynamicBatcher(Closing, Generic[Request, Answer]):
     def close(self, *, cancel: bool = False) -> None:
         """Answer what waits, or cancel it, and end; further calls only wait for that.
 
-        Inside of a batch it waits for nothing: the batcher ends when the batch has.
+        Inside of a batch it waits for nothing, nor in the function of a signal that came in the
+        midst of another call: the batcher ends when that has.
         """
         if self._changed.is_parents:
             return  # and its threads close it
+        waits = thread_id() not in self._threads and not self._changed.is_held
         with self._changed:
             self._closed = True
             dropped = list(self._queue) if cancel else []
             self._changed.notify_all()
         for entry in dropped:
             entry.cancel()
-        if thread_id() not in self._threads:
+        if waits:
             for worker in self._workers:
                 worker.result()
 
@@ -239,7 +241,8 @@ class DynamicBatcher(Closing, Generic[Request, Answer]):
             self._changed.notify_all()
 
     def refuse_own_wait(self) -> None:
-        """Raise RuntimeError inside of a batch: the answer may need this very thread."""
+        """Raise RuntimeError where the answer may need this very thread."""
+        self._changed.refuse_held("DynamicBatcher")
         if thread_id() in self._threads:
             raise RuntimeError("a batch cannot wait for another answer of its own DynamicBatcher")
 

@@ -12,11 +12,12 @@ make more room. What no device could ever hold is refused when it comes.
 
 from __future__ import annotations
 
+import contextlib
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ascendrt.clocks import Clock, Future, clock, thread_id
 from ascendrt.closing import Closing, close_all
@@ -91,11 +92,26 @@ class Worker:
         close_all([*reversed(kept), self.stream, self.device])
 
 
-class _Job(Generic[T]):
-    def __init__(self, function: Callable[[Worker], T], memory_bytes: int, clock: Clock) -> None:
+class _Job(Future[T]):
+    """A job in the queue, which is also what its sender waits for."""
+
+    __slots__ = ("function", "given", "memory_bytes", "pool")
+
+    def __init__(
+        self, pool: DevicePool, function: Callable[[Worker], T], memory_bytes: int
+    ) -> None:
+        super().__init__(pool.clock)
+        self.pool = pool
         self.function = function
         self.memory_bytes = memory_bytes
-        self.future: Future[T] = Future(clock)
+        self.given = False  # to a device
+
+    def exception(
+        self, timeout_ms: float | None = None, *, timeout: float | None = None
+    ) -> BaseException | None:
+        if not self.done():
+            self.pool.refuse_own_wait()
+        return super().exception(timeout_ms, timeout=timeout)
 
 
 class _State:
@@ -167,7 +183,7 @@ class DevicePool(Closing):
         if not callable(job):
             raise TypeError(f"a job is a function of a Worker, not {job!r}")
         needed = whole(memory_bytes, "memory_bytes", 0)
-        entry = _Job(lambda worker: job(worker, *args), needed, self.clock)
+        entry = _Job(self, lambda worker: job(worker, *args), needed)
         with self._changed:
             if self._closed:
                 raise ValueError("this DevicePool is closed")
@@ -179,7 +195,7 @@ class DevicePool(Closing):
                 )
             self._queue.append(entry)
             self._dispatch()
-        return entry.future
+        return entry
 
     def run(
         self, job: Callable[[Worker, Unpack[Args]], T], *args: Unpack[Args], memory_bytes: int = 0
@@ -210,42 +226,66 @@ class DevicePool(Closing):
     def queued(self) -> int:
         """Jobs that no device has begun."""
         with self._changed:
+            self._first()  # sorts out what has begun or was cancelled
             return len(self._queue)
 
     def close(self) -> None:
         """Run what is queued, then give the devices back; further calls only wait for that.
 
-        Inside of a job it waits for nothing: the pool ends when its jobs have.
+        Inside of a job it waits for nothing, nor in the function of a signal that came in the midst
+        of another call: the pool ends when its jobs have.
         """
         if self._changed.is_parents:
             return  # and its threads close it
+        waits = thread_id() not in self._workers and not self._changed.is_held
         with self._changed:
             self._closed = True
+            self._dispatch()  # what a submit left that Ctrl-C ended
             self._changed.notify_all()
-        if thread_id() not in self._workers:
+        if waits:
             for thread in self._threads:
                 thread.result()
+
+    def refuse_own_wait(self) -> None:
+        """Raise RuntimeError where a job that waits may need this very thread."""
+        self._changed.refuse_held("DevicePool")
+        if thread_id() in self._workers:
+            raise RuntimeError(
+                "a job cannot wait for another job of its own DevicePool, which may wait for its "
+                "thread; pool.run(job) inside of a job runs it there"
+            )
 
     # ---- with the lock held
 
     def _dispatch(self) -> None:
         """Give queued jobs to devices while one has room."""
         given = False
-        while self._queue:
-            job = self._queue[0]
-            if job.future.done():  # cancelled
-                self._queue.popleft()
-                continue
+        while (job := self._first()) is not None:
             free = [state for state in self._states if state.has_room(job, self.depth)]
             if not free:
                 break
             state = min(free, key=_State.load)
-            state.assigned.append(self._queue.popleft())
+            if job.given:
+                continue
+            # No call in between: neither Ctrl-C nor a signal's function finds half of it.
+            job.given = True
             state.running += 1
             state.reserved_bytes += job.memory_bytes
+            state.assigned.append(job)
             given = True
         if given:
             self._changed.notify_all()
+
+    def _first(self) -> _Job[Any] | None:
+        """Return the first job that wants a device; others go out of the queue."""
+        with contextlib.suppress(IndexError):
+            while True:
+                job = self._queue[0]
+                if not (job.done() or job.given):
+                    return job
+                with contextlib.suppress(ValueError):  # a signal's function was faster
+                    self._queue.remove(job)
+        return None
 
     # ---- threads of the devices
 
@@ -275,7 +315,7 @@ class DevicePool(Closing):
 
     def _run(self, state: _State, worker: Worker, job: _Job[Any]) -> None:
         began_ns = self.clock.now_ns()
-        result, error = self._call(worker, job) if job.future.begin() else (None, None)
+        result, error = self._call(worker, job) if job.begin() else (None, None)
         memory = worker.free_memory()
         with self._changed:
             state.memory = memory or state.memory
@@ -288,9 +328,9 @@ class DevicePool(Closing):
             if self._closed and not self._queue:
                 self._changed.notify_all()
         if error is None:
-            job.future.set_result(result)
+            job.set_result(result)
         else:
-            job.future.set_exception(error)
+            job.set_exception(error)
 
     @staticmethod
     def _call(worker: Worker, job: _Job[Any]) -> tuple[Any, BaseException | None]:

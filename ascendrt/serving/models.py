@@ -196,16 +196,19 @@ class ModelPool(Closing):
     def close(self) -> None:
         """Unload everything; waits for requests that run on other threads.
 
-        A model that the calling thread uses goes at the end of that use.
+        A model that the calling thread uses goes at the end of that use, and so do all in the
+        function of a signal that came in the midst of another call.
         """
         if self._changed.is_parents:
             return  # and its threads close it
+        waits = not self._changed.is_held
         with self._changed:
             self._closed = True
             entries, self._entries = list(self._entries.values()), {}
             loaded = [entry.current for entry in entries if entry.current is not None]
             closing = [model for each in loaded if (model := self._retire(each)) is not None]
-            self._changed.wait_for(lambda: not any(each.is_others() for each in loaded))
+            if waits:
+                self._changed.wait_for(lambda: not any(each.is_others() for each in loaded))
         close_all(closing)
 
     # ---- loading
@@ -215,8 +218,12 @@ class ModelPool(Closing):
         with self._changed:
             entry = self._entry(name)
             self._changed.wait_for(lambda: entry.current is not None or not entry.loading)
-            if entry.current is not None:
-                return self._use(entry, entry.current)
+            while (current := entry.current) is not None:
+                self._use(entry, current)
+                if not current.model.closed:
+                    return current
+                current.threads.remove(thread_id())  # a signal's function exchanged it meanwhile
+                entry = self._entry(name)
             entry.loading = True
         loaded = None
         try:
@@ -234,12 +241,11 @@ class ModelPool(Closing):
                 self._changed.notify_all()
         return loaded
 
-    def _use(self, entry: _Entry, loaded: _Loaded) -> _Loaded:
+    def _use(self, entry: _Entry, loaded: _Loaded) -> None:
         self._order += 1
         entry.used = self._order
         entry.runs += 1
         loaded.threads.append(thread_id())
-        return loaded
 
     def _load(self, source: Source, *, keep: _Entry, size_bytes: int) -> Model:
         if self._budget_bytes is not None and size_bytes > self._budget_bytes:

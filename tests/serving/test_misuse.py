@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -269,3 +271,110 @@ def test_event_loops_that_end_while_they_wait() -> None:
             loop.run_until_complete(leave())
             loop.close()  # with a request on its way
         assert batches(3) == 3
+
+
+def test_a_signal_may_come_in_the_midst_of_a_call(models: Path) -> None:
+    """Its function uses the same object; only a wait that could not end is refused."""
+    words = "signal came in the midst of another call of this"
+    batches: ascendrt.DynamicBatcher[int, int] = ascendrt.DynamicBatcher(list, max_delay_ms=0)
+    with batches._changed:  # where the function of a signal finds itself
+        assert batches.metrics().queued == 0
+        withdrawn, answered = batches.submit(1), batches.submit(2)
+        assert withdrawn.cancel()
+        with pytest.raises(RuntimeError, match=words):
+            answered.result()
+        batches.close()
+    assert answered.result(LIMIT_MS) == 2
+    batches.close()
+    assert batches.metrics().cancelled == 1
+
+    pool = ascendrt.DevicePool([0], depth=1)
+    with pool._changed:
+        jobs = [pool.submit(lambda _: 3) for _ in range(3)]
+        assert pool.queued == 2 and pool.metrics()[0].running == 1
+        with pytest.raises(RuntimeError, match=words):
+            jobs[0].result()
+        pool.close()
+    assert [job.result(LIMIT_MS) for job in jobs] == [3, 3, 3]
+    pool.close()
+
+    with ascendrt.Device(0):
+        kept = ascendrt.ModelPool()
+        kept.add("one", models / "one.om")
+        with kept._changed:
+            assert len(kept("one", np.zeros((1, WIDTH), np.float32))) == 1
+            kept.swap("one", models / "one.om")
+            assert kept.models()[0].version == 2
+            kept.close()
+        kept.close()
+
+
+SIGNALS = """
+import faulthandler, random, signal, sys, time
+import numpy as np
+import ascendrt
+
+faulthandler.dump_traceback_later(50, exit=True)
+picture, what = np.zeros((1, {width}), np.float32), sys.argv[2]
+serves = busy = False
+
+
+def came(*_):
+    global busy
+    if not serves or busy:
+        return
+    busy = True
+    try:
+        if what == "interrupt":
+            raise KeyboardInterrupt
+        if what == "close":
+            batches.close(), jobs.close(), models.close()
+        else:
+            batches.submit(1), batches.metrics(), jobs.submit(lambda _: 1), jobs.metrics()
+            models.swap("one", sys.argv[1]), models.models(), models("one", picture)
+    finally:
+        busy = False
+
+
+signal.signal(signal.SIGALRM, came)
+with ascendrt.Device(0):
+    for _ in range(3 if what == "use" else 40):
+        batches = ascendrt.DynamicBatcher(list, max_batch=4, max_delay_ms=0.1)
+        jobs, models = ascendrt.DevicePool([0]), ascendrt.ModelPool()
+        models.add("one", sys.argv[1])
+        asked, serves, until = [], True, time.monotonic() + 0.5
+        each = 0.003 if what == "use" else 0
+        signal.setitimer(signal.ITIMER_REAL, random.uniform(0.0005, 0.01), each)
+        try:
+            while time.monotonic() < until:
+                asked += [batches.submit(1), jobs.submit(lambda _: 1)]
+                batches.metrics(), models("one", picture)
+        except (ValueError, KeyboardInterrupt):
+            pass  # closed, or interrupted
+        serves = False
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        batches.close(), jobs.close(), models.close()
+        assert [each.result(timeout=5) for each in asked] == [1] * len(asked)
+        assert jobs.metrics()[0].running == batches.metrics().running == 0
+"""
+
+
+@pytest.mark.parametrize("what", ["use", "close", "interrupt"])
+def test_signals_in_the_midst_of_everything(models: Path, what: str) -> None:
+    """Nothing hangs, and every request that was taken is answered."""
+    done = subprocess.run(
+        [sys.executable, "-c", SIGNALS.format(width=WIDTH), models / "one.om", what],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_job_cannot_wait_for_another_of_its_pool() -> None:
+    """It would wait for ever where the pool has no thread for the other one."""
+    with ascendrt.DevicePool([0], depth=1) as pool:
+        outer = pool.submit(lambda _: pool.submit(lambda _: 1).result())
+        with pytest.raises(RuntimeError, match=r"pool\.run\(job\) inside of a job runs it there"):
+            outer.result(LIMIT_MS)
