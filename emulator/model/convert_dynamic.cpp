@@ -157,10 +157,13 @@ class Trials {
   const TensorDescs& tensors() const { return tensors_; }
   // Ranges of output `i` where all inputs are bounded; empty: not known.
   std::vector<Range> output_ranges(size_t i) const;
+  // Whether dim `k` of output `i` follows the inputs, whatever the file declares.
+  bool varies(size_t i, size_t k) const { return varying_.contains({i, k}); }
 
  private:
   void attempt_rank(const onnx::File& file, const ConvertOptions& options, size_t rank);
   bool attempt(const onnx::File& file, const ConvertOptions& fixed, Choice choice);
+  void note(const std::vector<IoDesc>& outputs);
   bool varied() const;
   void mark_open();
 
@@ -170,6 +173,8 @@ class Trials {
   TensorDescs tensors_;
   std::vector<IoDesc> low_;  // outputs at the bounds
   std::vector<IoDesc> high_;
+  std::vector<IoDesc> first_;
+  std::set<std::pair<size_t, size_t>> varying_;
   std::optional<base::Error> refusal_;
   bool contradicted_ = false;
   std::string contradiction_;
@@ -193,6 +198,7 @@ bool Trials::attempt(const onnx::File& file, const ConvertOptions& fixed, Choice
   TensorDescs seen;
   try {
     Model model = convert_fixed(file, fixed, Purpose::kTrial, &seen);
+    note(model.outputs);
     if (choice.batch == kLow) low_ = std::move(model.outputs);
     if (choice.batch == kHigh) high_ = std::move(model.outputs);
   } catch (const base::Error& error) {
@@ -207,6 +213,17 @@ bool Trials::attempt(const onnx::File& file, const ConvertOptions& fixed, Choice
     if (!fresh) at->second.dims = merged(at->second.dims, desc.dims);
   }
   return true;
+}
+
+void Trials::note(const std::vector<IoDesc>& outputs) {
+  if (first_.empty()) first_ = outputs;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const Dims& before = first_[i].dims;
+    const Dims& dims = outputs[i].dims;
+    for (size_t k = 0; k < std::min(before.size(), dims.size()); ++k) {
+      if (before[k] > 0 && dims[k] > 0 && before[k] != dims[k]) varying_.emplace(i, k);
+    }
+  }
 }
 
 // Every open dim had two sizes.
@@ -295,7 +312,7 @@ void describe_outputs(Graph& root, const onnx::File& file, const Trials& trials,
     if (desc.dtype == kUndefined) desc.dtype = declared.dtype;  // no trial told
     if (desc.dims == kNoRank && declared.has_shape) desc.dims = declared.dims;
     for (size_t k = 0; k < desc.dims.size() && desc.dims.size() == declared.dims.size(); ++k) {
-      if (desc.dims[k] == -1) desc.dims[k] = declared.dims[k];
+      if (desc.dims[k] == -1 && !trials.varies(i, k)) desc.dims[k] = declared.dims[k];
     }
     if (desc.dtype == kUndefined) {
       refuse("the type of output '" + declared.name + "' is neither declared nor inferred");

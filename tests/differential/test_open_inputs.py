@@ -72,6 +72,19 @@ def test_a_run_tells_the_rank(tmp_path: Path, name: str) -> None:
                 assert distance(got, want) <= 1e-6
 
 
+def test_an_output_follows_its_input_whatever_the_file_declares(tmp_path: Path) -> None:
+    """Exporters leave the sizes of the example they traced."""
+    model = network(helper.make_node("Relu", ["x"], ["y"]), inputs={"x": [2, "t"]})
+    model.graph.output[0].CopyFrom(helper.make_tensor_value_info("y", TensorProto.FLOAT, [2, 5]))
+    om = tmp_path / "net.om"
+    convert(model, om)
+    with Device(), Model(om) as loaded:
+        assert loaded.outputs[0].shape == (2, -1)
+        for length in (5, 9, 1):
+            (got,) = loaded(values(2, length))
+            assert np.array_equal(got, np.maximum(values(2, length), 0))
+
+
 def test_shapes_that_the_network_cannot_take_are_refused(tmp_path: Path) -> None:
     model, _ = NETWORKS["pictures"]
     convert(model, tmp_path / "net.om")
