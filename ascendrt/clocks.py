@@ -46,6 +46,7 @@ _log = logging.getLogger(__name__)
 _NS_PER_S = 1_000_000_000
 _IO_PATIENCE_S = 0.02
 _EXIT_PATIENCE_S = 1.0
+_MOST_IDLE = 32  # threads that are kept for later
 
 
 class Signal(Protocol):
@@ -478,6 +479,8 @@ class _Worker:
                 return
             job()
             del job
+            if len(self._clock._idle) >= _MOST_IDLE:
+                return
             self._clock._idle.append(self)
 
 

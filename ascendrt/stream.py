@@ -11,6 +11,7 @@ so the task comes before that, also when another thread takes the list while thi
 
 from __future__ import annotations
 
+import logging
 import re
 import threading
 import weakref
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from ascendrt.interop import HostArray
     from ascendrt.memory import Memory
 
+_log = logging.getLogger(__name__)
 _STREAM_COMPLETE = int(aclrtStreamStatus.ACL_STREAM_STATUS_COMPLETE)
 _STREAM_RUNNING = int(aclrtStreamStatus.ACL_STREAM_STATUS_NOT_READY)
 _EVENT_COMPLETE = int(aclrtEventRecordedStatus.ACL_EVENT_RECORDED_STATUS_COMPLETE)
@@ -96,6 +98,9 @@ class Stream(InContext):
                 settle(code, "aclrtDestroyStream", self._context, self._destroy, stream=self)
         finally:
             self._drop_kept()
+            for error in self._raised:
+                _log.error("a function in %r raised, nobody waited for it", self, exc_info=error)
+            self._raised.clear()
 
     def _finish(self) -> None:
         """Wait for what is queued, as destroying does, but so that Ctrl-C drops it."""

@@ -265,6 +265,17 @@ def test_what_a_function_in_a_stream_raises_comes_out(device: ascendrt.Device) -
         stream.synchronize()
 
 
+def test_what_a_function_raised_and_nobody_waited_for_is_logged(
+    device: ascendrt.Device, caplog: pytest.LogCaptureFixture
+) -> None:
+    with ascendrt.Stream() as stream:
+        stream.call(lambda: 1 / 0)
+        name = repr(stream)
+    (record,) = caplog.records
+    assert record.getMessage() == f"a function in {name} raised, nobody waited for it"
+    assert record.exc_info is not None and record.exc_info[0] is ZeroDivisionError
+
+
 def test_streams_and_events_can_be_awaited(device: ascendrt.Device) -> None:
     async def main() -> list[str]:
         order: list[str] = []

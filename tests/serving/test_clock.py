@@ -176,3 +176,23 @@ def test_who_looks_at_the_device_lets_the_others_run(
     """A look brings the device's clock forward, and so waits for threads that need the GIL."""
     monkeypatch.setenv("ASCENDRT_HOST_GRACE_MS", "20000")
     assert run(_BUSY.replace("LOOK", look), "virtual") == "True\n"
+
+
+@pytest.mark.parametrize("clock", CLOCKS)
+def test_a_burst_leaves_few_threads(clock: str) -> None:
+    out = run(
+        """
+import threading, time, ascendrt
+clock, ready = ascendrt.clock(), threading.Barrier(101)
+jobs = [clock.start(ready.wait) for _ in range(100)]
+ready.wait()
+for job in jobs:
+    job.result()
+until = time.monotonic() + 20
+while threading.active_count() > 40 and time.monotonic() < until:
+    time.sleep(0.01)
+print(threading.active_count() <= 40)
+""",
+        clock,
+    )
+    assert out == "True\n"
