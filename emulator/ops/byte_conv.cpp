@@ -78,7 +78,7 @@ void ByteConvolution::lay_out() {
   const auto beside = [](Steps& t) { t = {0, t.block, 0, t.image, t.origin}; };
   for (Steps* t : {&in_, &out_, &add_}) beside(*t);
   s.in_w = s.out_w = s.batch;
-  s.batch = 1;
+  s.batch = s.stride_h = s.stride_w = 1;
 }
 
 void ByteConvolution::list_taps() {

@@ -47,6 +47,8 @@ ops::ConvShape random_shape(Random& random) {
   s.in_w = random.between(6, 40);
   if (kind == 4) {  // products with a matrix, and layers of one pixel each
     s.in_h = s.in_w = random.between(1, 2) == 1 ? 1 : 9;
+    s.stride_h = random.between(1, 3);
+    s.stride_w = random.between(1, 3);
     s.resolve();
     return s;
   }
