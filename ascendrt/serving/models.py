@@ -106,6 +106,8 @@ class ModelPool(Closing):
 
         Raises: ValueError for a name that is taken; as Model and OutOfMemoryError when preloading.
         """
+        if not isinstance(name, str):
+            raise TypeError(f"the name of a model is a text, not {name!r}")
         with self._changed:
             self._require_open()
             if name in self._entries:
@@ -114,8 +116,8 @@ class ModelPool(Closing):
             self._entries[name] = _Entry(name, source, self._order)
         if preload:
             try:
-                with self.lease(name):
-                    pass
+                with self.lease(name), self._changed:
+                    self._entries[name].runs -= 1  # it is none
             except BaseException:
                 with self._changed:
                     self._entries.pop(name, None)
@@ -125,13 +127,15 @@ class ModelPool(Closing):
         """Exchange a model: requests that begin after this run on the new one.
 
         The new model is loaded before the old one goes, so both need room for a moment. When it
-        cannot be loaded the old one stays. Raises: UnknownModelError; as Model.
+        cannot be loaded the old one stays. Raises: UnknownModelError, also when it was taken out
+        meanwhile; ValueError when the pool was closed meanwhile; as Model.
         """
         with self._changed:
             entry = self._entry(name)
         model = self._load(source, keep=entry, size_bytes=_size_of(source))
         with self._changed:
-            if self._entries.get(name) is not entry or self._closed:
+            late = self._entries.get(name) is not entry or self._closed
+            if late:
                 old: _Loaded | None = _Loaded(model)
             else:
                 old, entry.current = entry.current, _Loaded(model)
@@ -140,6 +144,10 @@ class ModelPool(Closing):
                 self._changed.notify_all()
             closing = self._retire(old)
         _close(closing)
+        if late:
+            with self._changed:
+                self._require_open()
+                raise UnknownModelError(f"model {name!r} was taken out of the pool meanwhile")
 
     def remove(self, name: str) -> None:
         """Take a model out; requests that run on it end first. Raises: UnknownModelError."""
@@ -185,6 +193,7 @@ class ModelPool(Closing):
                 closing = loaded.model if loaded.retired and not loaded.users else None
                 self._changed.notify_all()
             _close(closing)
+            self._keep_budget(keep=self._entries.get(name))
 
     def __call__(
         self, name: str, /, *arrays: npt.ArrayLike, **named: npt.ArrayLike
@@ -253,8 +262,7 @@ class ModelPool(Closing):
                 f"model {keep.name!r} needs {size_bytes} bytes, more than the whole budget of "
                 f"{self._budget_bytes}"
             )
-        while self._over_budget(size_bytes, keep) and self._evict(keep):
-            pass
+        self._keep_budget(size_bytes, keep)
         with self._scope:
             while True:
                 try:
@@ -263,18 +271,26 @@ class ModelPool(Closing):
                     if not self._evict(keep):
                         raise
 
-    def _over_budget(self, size_bytes: int, keep: _Entry) -> bool:
+    def _keep_budget(self, more_bytes: int = 0, keep: _Entry | None = None) -> None:
+        """Unload what nobody uses, but `keep`, while there is more than the budget.
+
+        With `more_bytes` they are for a model that is to take the place of that of `keep`.
+        """
+        while self._over_budget(more_bytes, keep) and self._evict(keep):
+            pass
+
+    def _over_budget(self, more_bytes: int, keep: _Entry | None) -> bool:
         if self._budget_bytes is None:
             return False
         with self._changed:
             held = sum(
                 entry.size_bytes
                 for entry in self._entries.values()
-                if entry.current is not None and entry is not keep
+                if entry.current is not None and (entry is not keep or not more_bytes)
             )
-        return held + size_bytes > self._budget_bytes
+        return held + more_bytes > self._budget_bytes
 
-    def _evict(self, keep: _Entry) -> bool:
+    def _evict(self, keep: _Entry | None) -> bool:
         """Unload the model that was not used for longest; False when there is none to unload."""
         with self._changed:
             idle = [

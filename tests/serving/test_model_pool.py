@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +12,7 @@ import pytest
 from servingkit import WIDTH
 
 import ascendrt
+from ascendrt.model import required_memory
 from ascendrt.serving import ModelPool, UnknownModelError
 
 ROW = np.ones((1, WIDTH), np.float32)
@@ -192,3 +195,55 @@ def test_names(models: Path) -> None:
         pool.close()
         with pytest.raises(ValueError, match="closed"):
             answer(pool)
+
+
+def test_the_budget_holds_when_many_load_at_once(models: Path) -> None:
+    """Models in use may be beyond it; what nobody uses any more may not."""
+    size, together = sum(required_memory(models / "one.om")), threading.Barrier(4)
+
+    def load(source: object) -> ascendrt.Model:
+        together.wait(20)
+        return ascendrt.Model(models / "one.om")
+
+    names = [f"model {number}" for number in range(4)]
+    with ascendrt.Device(0), ascendrt.ModelPool(budget_bytes=2 * size, load=load) as pool:
+        for name in names:
+            pool.add(name, models / "one.om", preload=False)
+        with ThreadPoolExecutor(4) as threads:
+            list(threads.map(lambda name: pool(name, ROW), names))
+        assert sum(model.loaded for model in pool.models()) == 2
+        assert pool.evictions == 2
+        assert [model.runs for model in pool.models()] == [1, 1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("end", "error"),
+    [
+        (lambda pool: pool.remove("one"), UnknownModelError),
+        (lambda pool: pool.close(), ValueError),
+    ],
+)
+def test_an_exchange_that_comes_too_late_is_told(
+    models: Path, end: Callable[[ascendrt.ModelPool], None], error: type[Exception]
+) -> None:
+    made: list[ascendrt.Model] = []
+
+    def load(source: object) -> ascendrt.Model:
+        made.append(ascendrt.Model(models / "one.om"))
+        if len(made) == 2:
+            end(pool)
+        return made[-1]
+
+    with ascendrt.Device(0), ascendrt.ModelPool(load=load) as pool:
+        pool.add("one", models / "one.om")
+        assert pool.models()[0].runs == 0
+        with pytest.raises(error):
+            pool.swap("one", models / "one.om")
+        assert [model.closed for model in made] == [True, True]
+
+
+def test_a_name_is_a_text(models: Path) -> None:
+    with ascendrt.Device(0), ascendrt.ModelPool() as pool:
+        for name in (None, 5, ["one"]):
+            with pytest.raises(TypeError, match="the name of a model is a text, not"):
+                pool.add(name, models / "one.om")  # type: ignore[arg-type]
