@@ -78,7 +78,13 @@ static Py_ssize_t bytes_of(PyObject* shape, PyObject* dtype) {
   Py_XDECREF(item);
   for (Py_ssize_t i = 0; bytes >= 0 && i < PyTuple_Size(shape); ++i) {
     const Py_ssize_t length = PyNumber_AsSsize_t(PyTuple_GetItem(shape, i), PyExc_OverflowError);
-    if (length == -1 && PyErr_Occurred()) return -1;
+    if (length == -1 && PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_TypeError)) {
+      PyErr_Format(
+          PyExc_TypeError,
+          "acl.util.ptr_to_numpy args parse failed: argument 2 (shape) must hold int, not %R",
+          PyTuple_GetItem(shape, i));
+      return -1;
+    }
     if (length < 0 || (length > 0 && bytes > PY_SSIZE_T_MAX / length)) {
       PyErr_Format(PyExc_ValueError, "acl.util.ptr_to_numpy: %R is no possible shape", shape);
       return -1;

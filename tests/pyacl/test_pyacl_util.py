@@ -70,7 +70,9 @@ def test_what_is_no_array(acl: Recorder) -> None:
     for shape in ([2, 2], 4, None):
         with pytest.raises(TypeError, match="must be a tuple"):
             acl.util.ptr_to_numpy(pointer, shape, NPY_FLOAT)
-    for shape in ((-1,), (2**62, 2**62)):
+    with pytest.raises(TypeError, match=r"ptr_to_numpy .*shape\) must hold int, not 2\.0"):
+        acl.util.ptr_to_numpy(pointer, (2.0,), NPY_FLOAT)
+    for shape in ((-1,), (2**62, 2**62), (2**70,)):
         with pytest.raises(ValueError, match="no possible shape"):
             acl.util.ptr_to_numpy(pointer, shape, NPY_FLOAT)
     with pytest.raises(ValueError, match="no type number 4711"):
