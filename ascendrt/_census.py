@@ -16,7 +16,7 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -94,7 +94,7 @@ class Item:
     handle: int
     api: str
     size_bytes: int
-    sites: tuple[Site, ...]
+    sites: tuple[Site, ...] = field(repr=False)
 
     @property
     def where(self) -> str:

@@ -134,6 +134,9 @@ class Machine:
         self.seed = wish.seed
         self.leaks_allowed = False
 
+    def __repr__(self) -> str:
+        return f"Machine({self.wish})"
+
     def live(self) -> list[Item]:
         """Return what was made through the interface and is there still."""
         from ascendrt._census import census

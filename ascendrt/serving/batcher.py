@@ -140,6 +140,10 @@ class DynamicBatcher(Closing, Generic[Request, Answer]):
             self.close()
             raise
 
+    def __repr__(self) -> str:
+        state = "closed" if self._closed else f"{len(self._queue)} waiting"
+        return f"DynamicBatcher(max_batch={self.max_batch}, {state})"
+
     @staticmethod
     def of_model(
         model: Model, **options: Any

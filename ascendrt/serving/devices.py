@@ -172,6 +172,11 @@ class DevicePool(Closing):
             self.close()
             raise
 
+    def __repr__(self) -> str:
+        state = "closed" if self._closed else f"{len(self._queue)} waiting"
+        devices = [each.index for each in self._states]
+        return f"DevicePool({devices}, depth={self.depth}, {state})"
+
     def submit(
         self, job: Callable[[Worker, Unpack[Args]], T], *args: Unpack[Args], memory_bytes: int = 0
     ) -> Future[T]:

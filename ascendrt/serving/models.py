@@ -99,6 +99,9 @@ class ModelPool(Closing):
         self._evictions = 0
         self._closed = False
 
+    def __repr__(self) -> str:
+        return "ModelPool(closed)" if self._closed else f"ModelPool({', '.join(self._entries)})"
+
     # ---- what is in the pool
 
     def add(self, name: str, source: Source, *, preload: bool = True) -> None:

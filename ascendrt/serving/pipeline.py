@@ -37,6 +37,9 @@ class Pipeline(Closing):
         self._under_way: deque[Run] = deque()
         self._closed = False
 
+    def __repr__(self) -> str:
+        return f"Pipeline({self._model!r}, depth={self._depth})"
+
     def submit(self, inputs: Inputs) -> Run:
         """Put a request in; waits while `depth` others are under way.
 

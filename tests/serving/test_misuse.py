@@ -378,3 +378,16 @@ def test_a_job_cannot_wait_for_another_of_its_pool() -> None:
         outer = pool.submit(lambda _: pool.submit(lambda _: 1).result())
         with pytest.raises(RuntimeError, match=r"pool\.run\(job\) inside of a job runs it there"):
             outer.result(LIMIT_MS)
+
+
+def test_what_is_printed_tells_what_it_is(models: Path) -> None:
+    with ascendrt.Device(0), ascendrt.ModelPool() as kept, ascendrt.DevicePool([0]) as pool:
+        kept.add("one", models / "one.om")
+        assert repr(kept) == "ModelPool(one)"
+        assert repr(pool) == "DevicePool([0], depth=2, 0 waiting)"
+        with kept.lease("one") as model, ascendrt.Pipeline(model) as pipeline:
+            assert repr(pipeline) == f"Pipeline(Model(id={model.model_id}), depth=3)"
+    with batcher(max_batch=4) as batches:
+        assert repr(batches) == "DynamicBatcher(max_batch=4, 0 waiting)"
+    closed = [repr(each) for each in (batches, kept, pool)]
+    assert all("closed" in each for each in closed), closed
