@@ -142,8 +142,7 @@ void ProgramBuilder::check_part(const Op& op, const OpType& type) {
 ProgramBuilder::Made ProgramBuilder::emit(Step step, const std::vector<const Made*>& sources,
                                           Made result) {
   const auto in_memory = [](const Made& made) {
-    if (!made.blocked) return made.type;
-    return TensorType{made.is_rounded ? ACL_FLOAT : made.type.dtype, made.blocked->physical()};
+    return made.blocked ? TensorType{made.type.dtype, made.blocked->physical()} : made.type;
   };
   const auto now = static_cast<int64_t>(program_.steps_.size());
   for (const Made* source : sources) {
@@ -152,7 +151,9 @@ ProgramBuilder::Made ProgramBuilder::emit(Step step, const std::vector<const Mad
   }
   const TensorType type = in_memory(result);
   result.place = {Place::Home::kWork, 0, nullptr};
-  result.buffer = new_buffer(type.shape.elements() * element_bytes(type), now);
+  // Rounded halves count as halves wherever the step is told of or its time is modelled.
+  const auto bytes = result.is_rounded ? int64_t{sizeof(float)} : element_bytes(type);
+  result.buffer = new_buffer(type.shape.elements() * bytes, now);
   step.outputs.push_back(value_of(result, type));
   const int64_t scratch = step.kernel.scratch_bytes;
   scratch_buffers_.push_back(scratch > 0 ? new_buffer(scratch, now) : -1);

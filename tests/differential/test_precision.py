@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +110,43 @@ def test_results_that_are_seen_change_no_bit_behind_them(tmp_path: Path) -> None
     assert np.array_equal(alone[0], y)
     assert np.ptp(y) > 1
     assert all(np.array_equal(half(part), part) for part in (y, up, deep, down))
+
+
+TIMED = """
+import ascendrt as a, numpy as np, sys
+device, stream, start, end = a.Device(0), a.Stream(), a.Event(), a.Event()
+model = a.Model(sys.argv[1])
+stream.record(start)
+done = model.run_async([np.zeros(model.inputs[0].shape, np.float32)], stream)
+stream.record(end)
+done.result()
+stream.synchronize()
+print(end.elapsed_ms(start))
+"""
+
+
+def modelled_ms(om: Path, float32_share: float) -> float:
+    """How long a run takes when float32 on the matrix unit has that share of the speed of half."""
+    timing = f"cube.fp32_share={float32_share}"
+    known = {"ASCENDRT_BACKEND": "emu", "ASCENDRT_MACHINE": "private", "ASCENDRT_CLOCK": "virtual"}
+    variables = {k: v for k, v in os.environ.items() if not k.startswith("ASCEND")} | known
+    done = subprocess.run(
+        [sys.executable, "-c", TIMED, om], env=variables | {"ASCENDRT_TIMING": timing},
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return float(done.stdout)
+
+
+def test_the_modelled_clock_takes_halves_for_halves(tmp_path: Path) -> None:
+    """However they lie in the emulator's memory."""
+    model, _ = inverted_residual(seen=False)
+    for mode in ("force_fp16", "origin"):
+        differential.convert(model, tmp_path / f"{mode}.om", f"precision_mode={mode}")
+    half_ms = [modelled_ms(tmp_path / "force_fp16.om", share) for share in (1, 1e-7)]
+    wide_ms = [modelled_ms(tmp_path / "origin.om", share) for share in (1, 1e-7)]
+    assert half_ms[0] == half_ms[1]
+    assert wide_ms[1] > 10 * wide_ms[0]
 
 
 def test_each_mode_rounds_where_it_says(tmp_path: Path) -> None:
