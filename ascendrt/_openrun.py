@@ -58,7 +58,8 @@ class OpenRun(Run):
                 self._hold(stream)
             self._future = clock().start(self._work)
         except BaseException:
-            self._owed.clear()  # who called takes the slot back
+            self._owed.clear()
+            slot.run = None  # who called takes the slot back
             if self._gate is not None:
                 self._gate.open(slot.stream)
             raise

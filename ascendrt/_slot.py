@@ -231,8 +231,8 @@ class Run(Unique):
         self._model, self._slot, self._plan = model, slot, plan
         self._lock = threading.RLock()  # a signal's function may collect in between
         self._outcomes: list[tuple[list[Array], Exception | None]] = []  # the first one counts
-        self._owed = [slot]  # to the model
         slot.run = weakref.ref(self)
+        self._owed = [slot]  # to the model; no call lies between the two, so Ctrl-C does not
 
     @property
     def done(self) -> bool:
@@ -275,5 +275,5 @@ class Run(Unique):
         return self._slot.results(self._plan)
 
     def __del__(self) -> None:
-        if self._owed and not sys.is_finalizing():
+        if getattr(self, "_owed", None) and not sys.is_finalizing():  # Ctrl-C while it is made
             self._model.give(self._slot)  # is used again once it is over

@@ -178,6 +178,7 @@ class Model(Owned):
         return run
 
     def _begin(self, slot: Slot, plan: Plan, stream: Stream | None) -> Run:
+        slot.run = None
         try:
             if self.is_open:
                 return OpenRun(self, slot, plan, stream)
@@ -188,7 +189,9 @@ class Model(Owned):
             self.give(slot)
             raise
         except BaseException:  # what was queued goes on
-            self.give(slot)
+            if slot.run is None:  # else the run gives it back
+                slot.queued = True  # or it was not: it is over when the slot's event is
+                self.give(slot)
             raise
 
     def aipp_block(self, aipp: Aipp, image: int = 0) -> Array:

@@ -22,6 +22,7 @@ import pytest
 
 import ascendrt
 from ascendrt import _lib, numbers
+from ascendrt._slot import Run, Slot
 
 PICTURE = np.zeros((1, 1, 8, 8), np.float32)
 Objects = dict[str, Any]
@@ -441,3 +442,34 @@ def test_threads_share_streams(device: ascendrt.Device) -> None:
     for each in (*streams, memory):
         each.close()
     assert (failed, early) == ([], [])
+
+
+@pytest.mark.parametrize("when", ["before", "behind", "at the end"])
+def test_ctrl_c_while_a_run_is_queued_loses_nothing(
+    device: ascendrt.Device, digits_om: Path, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    kind, name = (Run, "__init__") if when == "at the end" else (Slot, "queue")
+    true = getattr(kind, name)
+
+    def interrupted(*arguments: Any) -> None:
+        if when != "before":
+            true(*arguments)
+        raise KeyboardInterrupt
+
+    model = ascendrt.Model(digits_om)
+    (answer,) = model(PICTURE)
+    with monkeypatch.context() as patch:
+        patch.setattr(kind, name, interrupted)
+        for _ in range(20):
+            with pytest.raises(KeyboardInterrupt):
+                model.run_async([PICTURE])
+            gc.collect()
+    runs = [model.run_async([PICTURE + n]) for n in range(30)]
+    assert len({id(run._slot) for run in runs}) == len(runs)  # none was given back twice
+    assert np.array_equal(runs[0].result()[0], answer)
+    for run in runs:
+        run.result()
+    closer = threading.Thread(target=model.close)  # it waits for the runs of other threads
+    closer.start()
+    closer.join(20)
+    assert not closer.is_alive()
