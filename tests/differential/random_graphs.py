@@ -109,7 +109,9 @@ def binary(g: Graph) -> None:
     if x := g.pick(lambda v: v.dtype != np.bool_):
         y = _partner(g, x)
         pair = (x, y) if g.draw(st.booleans()) else (y, x)
-        name = g.add(g.one_of(BINARY), pair[0].name, pair[1].name)
+        takes_all = x.dtype == np.float32 or g.net.opset >= 12  # Max and Min took floats only
+        operators = BINARY if takes_all else BINARY[:3]
+        name = g.add(g.one_of(operators), pair[0].name, pair[1].name)
         g.put(name, np.broadcast_shapes(x.shape, y.shape), x.dtype)
 
 
