@@ -234,8 +234,10 @@ class DevicePool(Closing):
             self._first()  # sorts out what has begun or was cancelled
             return len(self._queue)
 
-    def close(self) -> None:
-        """Run what is queued, then give the devices back; further calls only wait for that.
+    def close(self, *, cancel: bool = False) -> None:
+        """Run what is queued, or cancel it, then give the devices back; again: wait for that.
+
+        A block that ends with an error cancels it.
 
         Inside of a job it waits for nothing, nor in the function of a signal that came in the midst
         of another call: the pool ends when its jobs have.
@@ -245,11 +247,18 @@ class DevicePool(Closing):
         waits = thread_id() not in self._workers and not self._changed.is_held
         with self._changed:
             self._closed = True
+            dropped = list(self._queue) if cancel else []
+        for job in dropped:
+            job.cancel()
+        with self._changed:
             self._dispatch()  # what a submit left that Ctrl-C ended
             self._changed.notify_all()
         if waits:
             for thread in self._threads:
                 thread.result()
+
+    def _leave(self, error: BaseException | None) -> None:
+        self.close(cancel=error is not None)
 
     def refuse_own_wait(self) -> None:
         """Raise RuntimeError where a job that waits may need this very thread."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from concurrent.futures import CancelledError
 
@@ -185,3 +186,28 @@ def test_jobs_go_to_the_device_with_more_free_memory() -> None:
         simulate("full_devices", timing={}, ASCENDRT_DEVICES="4", ASCENDRT_HBM_SIZE="64M")
         == [2] * 10
     )
+
+
+@pytest.mark.parametrize("way", ["close", "error"])
+def test_what_no_device_has_begun_can_be_cancelled_at_the_end(way: str) -> None:
+    begun, go_on, jobs = threading.Event(), threading.Event(), []
+
+    def first(_: Worker) -> int:
+        begun.set()
+        go_on.wait(20)
+        return 1
+
+    def use(pool: ascendrt.DevicePool) -> None:
+        jobs.append(pool.submit(first))
+        begun.wait(20)
+        jobs.extend(pool.submit(lambda _: 2) for _ in range(50))
+        threading.Timer(0.2, go_on.set).start()
+        if way == "error":
+            raise KeyboardInterrupt
+        pool.close(cancel=True)
+
+    with contextlib.suppress(KeyboardInterrupt), ascendrt.DevicePool([0], depth=1) as pool:
+        use(pool)
+    assert jobs[0].result(20_000) == 1
+    assert all(job.cancelled() for job in jobs[1:])
+    assert pool.queued == 0
