@@ -55,7 +55,7 @@ bool is_device_memory(const void* address) {
 core::Engine engine_of(const Step& step) {
   const std::string_view type = step.type;
   const auto has = [&](std::string_view part) { return type.find(part) != std::string_view::npos; };
-  const bool cube = type == "Conv2D" || has("MatMul") || has("Attention");
+  const bool cube = has("Conv") || has("MatMul") || has("Attention");
   return cube ? core::Engine::kCube : core::Engine::kVector;
 }
 
@@ -76,7 +76,7 @@ core::Load load_of(const Step& step) {
   if (!cube) return load;
   const auto dtype = step.outputs.empty() ? ACL_FLOAT : step.outputs[0].type.dtype;
   load.rate = dtype == ACL_FLOAT ? core::Rate::kFp32 : core::Rate::kFp16;
-  if (dtype == ACL_INT32 || dtype == ACL_INT8) load.rate = core::Rate::kInt8;
+  if (dtype == ACL_INT32 || dtype == ACL_INT8 || dtype == ACL_UINT8) load.rate = core::Rate::kInt8;
   return load;
 }
 

@@ -47,8 +47,12 @@ int64_t operations_of(const Op& op, const std::vector<Operand>& inputs,
                   [](const Operand& input) { return input.type.shape.is_open(); })) {
     return largest;
   }
-  if (op.type == "Conv2D") {
-    per_output = inputs[1].type.shape.elements(1, 4);
+  const bool transposed = op.type.find("Transpose") != std::string::npos;
+  const size_t filter = transposed ? 2 : 1;
+  if (op.type.find("Conv") != std::string::npos && inputs.size() > filter) {
+    const ops::Shape& w = inputs[filter].type.shape;
+    per_output = w.elements(1, w.rank());
+    if (transposed) largest = inputs[1].type.shape.elements();  // each meets the whole filter
   } else if (op.type.find("MatMul") != std::string::npos) {
     const ops::Shape& a = inputs[0].type.shape;  // the depth is one of its last two dims
     per_output = std::max(a[a.rank() - 1], a[a.rank() - 2]);

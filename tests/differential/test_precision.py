@@ -116,8 +116,9 @@ TIMED = """
 import ascendrt as a, numpy as np, sys
 device, stream, start, end = a.Device(0), a.Stream(), a.Event(), a.Event()
 model = a.Model(sys.argv[1])
+x = np.zeros(model.inputs[0].shape, sys.argv[2])
 stream.record(start)
-done = model.run_async([np.zeros(model.inputs[0].shape, np.float32)], stream)
+done = model.run_async([x], stream)
 stream.record(end)
 done.result()
 stream.synchronize()
@@ -125,13 +126,12 @@ print(end.elapsed_ms(start))
 """
 
 
-def modelled_ms(om: Path, float32_share: float) -> float:
-    """How long a run takes when float32 on the matrix unit has that share of the speed of half."""
-    timing = f"cube.fp32_share={float32_share}"
+def modelled_ms(om: Path, timing: str, dtype: str = "float32") -> float:
+    """How long a run takes on a chip of such figures."""
     known = {"ASCENDRT_BACKEND": "emu", "ASCENDRT_MACHINE": "private", "ASCENDRT_CLOCK": "virtual"}
     variables = {k: v for k, v in os.environ.items() if not k.startswith("ASCEND")} | known
     done = subprocess.run(
-        [sys.executable, "-c", TIMED, om], env=variables | {"ASCENDRT_TIMING": timing},
+        [sys.executable, "-c", TIMED, om, dtype], env=variables | {"ASCENDRT_TIMING": timing},
         capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -143,10 +143,39 @@ def test_the_modelled_clock_takes_halves_for_halves(tmp_path: Path) -> None:
     model, _ = inverted_residual(seen=False)
     for mode in ("force_fp16", "origin"):
         differential.convert(model, tmp_path / f"{mode}.om", f"precision_mode={mode}")
-    half_ms = [modelled_ms(tmp_path / "force_fp16.om", share) for share in (1, 1e-7)]
-    wide_ms = [modelled_ms(tmp_path / "origin.om", share) for share in (1, 1e-7)]
+    shares = ("cube.fp32_share=1", "cube.fp32_share=1e-7")
+    half_ms = [modelled_ms(tmp_path / "force_fp16.om", share) for share in shares]
+    wide_ms = [modelled_ms(tmp_path / "origin.om", share) for share in shares]
     assert half_ms[0] == half_ms[1]
     assert wide_ms[1] > 10 * wide_ms[0]
+
+
+@pytest.mark.parametrize("kind", ["Conv", "ConvTranspose", "QLinearConv"])
+@pytest.mark.parametrize("dims", [2, 3])
+def test_the_modelled_clock_computes_convolutions_on_the_matrix_unit(
+    tmp_path: Path, kind: str, dims: int
+) -> None:
+    """As many multiplications as the filter has, at the speed of the type."""
+    quantized = kind == "QLinearConv"
+    dtype = np.uint8 if quantized else np.float16
+    x = np.zeros((1, 16, *[12] * dims), dtype)
+    weights = np.zeros((16, 16, *[3] * dims), np.int8 if quantized else dtype)
+    kept = {"w": weights, "s": np.float32(1), "z": np.uint8(0), "zw": np.int8(0)}
+    names = ["x", "s", "z", "w", "s", "zw", "s", "z"] if quantized else ["x", "w"]
+    node = helper.make_node(kind, names, ["y"], pads=[1] * (2 * dims))
+    ends = [
+        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(x.dtype), x.shape)
+        for name in "xy"
+    ]
+    stored = [numpy_helper.from_array(np.asarray(a), n) for n, a in kept.items() if n in names]
+    graph = helper.make_graph([node], "g", ends[:1], ends[1:], stored)
+    opsets = [helper.make_opsetid("", 17)]
+    om = tmp_path / "net.om"
+    differential.convert(helper.make_model(graph, opset_imports=opsets, ir_version=8), om)
+    unit = "cube.int8_tops" if quantized else "cube.fp16_tflops"
+    products = x.size * weights[0].size * 2
+    took_ms = modelled_ms(om, f"{unit}=1e-6,cube.efficiency=1,cube.fp32_share=1", x.dtype.name)
+    assert took_ms == pytest.approx(products / 1e3, rel=0.02)
 
 
 def test_each_mode_rounds_where_it_says(tmp_path: Path) -> None:
