@@ -142,15 +142,22 @@ def test_insert_op_conf(tmp_path: Path) -> None:
     assert np.array_equal(got, np.maximum(expected, 0))
 
 
-def test_a_dynamic_aipp_is_for_datasets(tmp_path: Path) -> None:
+def test_a_dynamic_aipp_wants_its_parameters(tmp_path: Path) -> None:
     plane(tmp_path, 4, 4)
     (tmp_path / "aipp.cfg").write_text(
         "aipp_op {\n aipp_mode: dynamic\n max_src_image_size: 48\n}\n"
     )
     om = made(tmp_path, "--insert_op_conf=aipp.cfg")
-    wanted = pytest.raises(TypeError, match=r"takes 2 inputs.*acl\.mdl\.set_input_aipp")
-    with ascendrt.Device(0), ascendrt.Model(om) as model, wanted:
-        model(np.zeros((1, 4, 4, 3), np.uint8))
+    picture = np.arange(48, dtype=np.uint8)
+    with ascendrt.Device(0), ascendrt.Model(om) as model:
+        with pytest.raises(TypeError, match=r"takes 2 inputs.*aipp_block\(\)"):
+            model(picture)
+        block = model.aipp_block(ascendrt.Aipp(input_format="RGB888_U8", size=(4, 4)))
+        plain = model(picture, block)[0]
+        block = model.aipp_block(
+            ascendrt.Aipp(input_format="RGB888_U8", size=(4, 4), mean=(9, 9, 9, 0))
+        )
+        assert not np.array_equal(plain, model(picture, block)[0])
 
 
 def test_output_type_of_all_outputs(tmp_path: Path) -> None:
