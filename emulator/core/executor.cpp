@@ -24,18 +24,24 @@ namespace {
 constexpr int64_t kQuiesceNs = 2'000'000'000;
 
 thread_local const std::atomic<bool>* t_interruption = nullptr;
+thread_local const StreamState* t_held = nullptr;
 
 // Tasks nest: a client's function that waits runs others.
 class Interruptible {
  public:
-  explicit Interruptible(const StreamState& stream)
-      : before_(std::exchange(t_interruption, &stream.interrupted)) {}
+  Interruptible(const StreamState& stream, TaskKind kind)
+      : before_(std::exchange(t_interruption, &stream.interrupted)),
+        held_(std::exchange(t_held, kind == TaskKind::kHost ? &stream : nullptr)) {}
   Interruptible(const Interruptible&) = delete;
   Interruptible& operator=(const Interruptible&) = delete;
-  ~Interruptible() { t_interruption = before_; }
+  ~Interruptible() {
+    t_interruption = before_;
+    t_held = held_;
+  }
 
  private:
   const std::atomic<bool>* before_;
+  const StreamState* held_;
 };
 
 Executor* make_executor() {
@@ -66,6 +72,8 @@ Executor* make_executor() {
 
 const std::atomic<bool>* task_interruption() { return t_interruption; }
 
+bool runs_function_of(const StreamState& stream) { return t_held == &stream; }
+
 int usable_cores() {
   cpu_set_t set;
   return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
@@ -88,7 +96,7 @@ int64_t Executor::deadline_after_ms(int64_t timeout_ms) {
 
 Outcome Executor::execute(const StreamState& stream, Task& task) {
   Outcome outcome;
-  const Interruptible here(stream);
+  const Interruptible here(stream, task.kind);
   try {
     outcome.code = task.body();
   } catch (base::EndOfThread&) {

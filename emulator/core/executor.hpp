@@ -132,6 +132,9 @@ class Executor {
 // destroyed, or its device reset. Null outside of tasks. Valid while the task runs.
 const std::atomic<bool>* task_interruption();
 
+// True inside of a function that the stream waits for: a wait for the stream would never end.
+bool runs_function_of(const StreamState& stream);
+
 // "stream 3 of device 0", for texts.
 std::string name_of(const StreamState& stream);
 // Cores that this process may use.

@@ -41,6 +41,11 @@ base::Layer layer_of(base::Code code) {
 
 // Waits for the tasks up to `number` and takes the failure out.
 Outcome finish_up_to(StreamState& state, uint64_t number, int64_t timeout_ms, int64_t deadline_ns) {
+  if (timeout_ms == kForever && runs_function_of(state)) {
+    return {ACL_ERROR_RT_INTERNAL_ERROR,
+            "a function in " + name_of(state) +
+                " waits for its own stream, which waits for the function; wait outside of it"};
+  }
   if (executor().wait_finished(state, number, deadline_ns)) return executor().take_failure(state);
   return {ACL_ERROR_RT_STREAM_SYNC_TIMEOUT, "not done within " + std::to_string(timeout_ms) +
                                                 " ms: " + executor().describe(state) +

@@ -19,6 +19,7 @@ PRELUDE = """
 #include <acl/acl.h>
 #include <pthread.h>
 #include <unistd.h>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -169,3 +170,50 @@ def test_hundreds_of_threads_that_synchronize(program: Runner) -> None:
     )
     assert code == 0, text
     assert float(text) < 20, "processor seconds; a wake of every waiter per task takes minutes"
+
+
+def test_a_function_that_waits_for_its_own_stream(program: Runner) -> None:
+    """On a card that never ends; here the function is told, and all go on."""
+    code, out = program("""
+std::atomic<int> calls{0};
+void waits(void*) {
+  const aclError one = aclrtSynchronizeStream(stream);
+  std::printf("%d %s\\n", one, one == 0 ? "" : aclGetRecentErrMsg());
+  std::printf("%d\\n", aclrtSynchronizeDevice());
+  ++calls;
+}
+aclrtContext context = nullptr;
+std::atomic<bool> ready{false}, over{false};
+void* serve(void*) {
+  OK(aclrtSetCurrentContext(context));
+  while (!ready) usleep(1000);
+  while (!over) aclrtProcessReport(100);
+  return nullptr;
+}
+---
+OK(aclrtGetCurrentContext(&context));
+pthread_t thread;
+pthread_create(&thread, nullptr, serve, nullptr);
+OK(aclrtSubscribeReport(thread, stream));
+ready = true;
+OK(aclrtLaunchCallback(waits, nullptr, ACL_CALLBACK_BLOCK, stream));
+finish();
+OK(aclrtLaunchCallback(waits, nullptr, ACL_CALLBACK_NO_BLOCK, stream));
+finish();
+while (calls < 2) usleep(1000);
+over = true;
+pthread_join(thread, nullptr);
+OK(aclrtUnSubscribeReport(thread, stream));
+OK(aclrtDestroyStream(stream));
+OK(aclrtCreateStream(&stream));
+OK(aclrtLaunchHostFunc(stream, [](void*) {
+  OK(aclrtSetCurrentContext(context));
+  waits(nullptr);
+}, nullptr));
+finish();
+""")
+    assert code == 0, out
+    told = [line for line in out.splitlines() if "waits for its own stream" in line]
+    assert len(told) == 2 and all(line.startswith("507000") for line in told), out
+    codes = sorted(line.split()[0] for line in out.splitlines())  # that of NO_BLOCK comes late
+    assert codes == ["0"] * 5 + ["507000"] * 4, out
