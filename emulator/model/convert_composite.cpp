@@ -120,6 +120,17 @@ Values lp_normalization(const NodeCall& call) {
   return call.make("RealDiv", {call.in(0), call.helper("Maximum", "_safe", {norm, least})});
 }
 
+Values global_lp_pool(const NodeCall& call) {
+  const auto p = static_cast<float>(call.node.int_or("p", 2));
+  if (p < 1) call.fail("p " + std::to_string(call.node.int_or("p", 2)));
+  List axes;
+  for (size_t i = 2; i < call.rank(0); ++i) axes.push_back(static_cast<int64_t>(i));
+  const GraphValue size = call.helper("Abs", "_size", {call.in(0)});
+  const GraphValue power = call.helper("Pow", "_power", {size, number(call, "_p", p, size)});
+  const GraphValue sum = reduced(call, "ReduceSum", "_sum", power, axes);
+  return call.make("Pow", {sum, number(call, "_root", 1 / p, sum)});
+}
+
 Values local_response(const NodeCall& call) {
   const int64_t size = call.node.int_or("size", 0);
   if (size < 1 || size % 2 == 0) call.fail("size " + std::to_string(size));
@@ -259,6 +270,7 @@ constexpr NodeRule kRules[] = {
     {"BatchNormalization", batch_norm},
     {"MeanVarianceNormalization", mean_variance},
     {"LpNormalization", lp_normalization},
+    {"GlobalLpPool", global_lp_pool},
     {"LRN", local_response},
     {"SoftmaxCrossEntropyLoss", cross_entropy},
     {"SwiGLU", swiglu},

@@ -14,15 +14,15 @@ namespace {
 int64_t out_size(const PoolShape& s, int64_t in, int64_t before, int64_t after, int64_t kernel,
                  int64_t dilation, int64_t stride) {
   const int64_t reach = dilation * (kernel - 1) + 1;
-  const int64_t room = in + before + after - reach;
+  const bool ceil = s.rounding != Rounding::kFloor;  // a last window may hang over the end
+  const int64_t room = in + before + after - reach + (ceil ? stride - 1 : 0);
   if (room < 0) {
     fail("pooling", "a window of " + std::to_string(reach) + " does not fit an input of " +
                         std::to_string(in) + " with its pads");
   }
-  if (s.rounding == Rounding::kFloor) return room / stride + 1;
-  int64_t out = (room + stride - 1) / stride + 1;
+  int64_t out = room / stride + 1;
   // A window that would start behind the input and its leading pad is left out.
-  if ((out - 1) * stride >= in + before) --out;
+  if (ceil && (out - 1) * stride >= in + before) --out;
   return out;
 }
 

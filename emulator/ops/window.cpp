@@ -162,9 +162,10 @@ void WindowShape::resolve(bool ceil) {
       fail("window", "a size, stride, dilation or pad out of range");
     }
     const int64_t reach = dilation[i] * (kernel[i] - 1) + 1;
-    const int64_t room = in[i] + pad_before[i] + pad_after[i] - reach;
+    const int64_t over = ceil ? stride[i] - 1 : 0;  // a last window may hang over the end
+    const int64_t room = in[i] + pad_before[i] + pad_after[i] - reach + over;
     if (room < 0) fail("window", "a kernel larger than the padded input");
-    out[i] = (ceil ? (room + stride[i] - 1) / stride[i] : room / stride[i]) + 1;
+    out[i] = room / stride[i] + 1;
     if (ceil && (out[i] - 1) * stride[i] >= in[i] + pad_before[i]) --out[i];
   }
 }

@@ -213,6 +213,18 @@ for _op in ["MaxPool", "AveragePool"]:
                 pads=_pads,
                 ceil_mode=1,
             )
+for _op, _in in [
+    ("MaxPool", (9, 3)),
+    ("AveragePool", (9, 3)),
+    ("MaxPool", (3, 5, 5)),
+    ("LpPool", (9, 3)),
+]:
+    _size, _rank = (1, 2, *_in), len(_in)
+    _pool(
+        f"over-{_rank}", _op, _size, 19, kernel_shape=[4] * _rank, strides=[3] * _rank, ceil_mode=1
+    )
+for _p in (1, 2, 3):
+    _pool(f"{_p}", "GlobalLpPool", (2, 3, 4, 5), p=_p)
 _pool("dilated", "MaxPool", (1, 2, 12, 12), kernel_shape=[3, 2], dilations=[2, 3])
 _pool("count", "AveragePool", (1, 2, 9, 9), kernel_shape=[3, 3], pads=[1] * 4, count_include_pad=1)
 _pool(
