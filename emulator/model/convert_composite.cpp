@@ -122,7 +122,7 @@ Values lp_normalization(const NodeCall& call) {
 
 Values global_lp_pool(const NodeCall& call) {
   const auto p = static_cast<float>(call.node.int_or("p", 2));
-  if (p < 1) call.fail("p " + std::to_string(call.node.int_or("p", 2)));
+  if (p < 1) call.fail("p below 1");
   List axes;
   for (size_t i = 2; i < call.rank(0); ++i) axes.push_back(static_cast<int64_t>(i));
   const GraphValue size = call.helper("Abs", "_size", {call.in(0)});

@@ -171,9 +171,7 @@ class Trials {
   bool has_ranks_ = true;
   std::vector<std::vector<Dims>> accepted_;  // shapes of the inputs
   TensorDescs tensors_;
-  std::vector<IoDesc> low_;  // outputs at the bounds
-  std::vector<IoDesc> high_;
-  std::vector<IoDesc> first_;
+  std::vector<IoDesc> low_, high_, first_;  // outputs at the bounds and of the first trial
   std::set<std::pair<size_t, size_t>> varying_;
   std::optional<base::Error> refusal_;
   bool contradicted_ = false;
@@ -221,7 +219,7 @@ void Trials::note(const std::vector<IoDesc>& outputs) {
     const Dims& before = first_[i].dims;
     const Dims& dims = outputs[i].dims;
     for (size_t k = 0; k < std::min(before.size(), dims.size()); ++k) {
-      if (before[k] > 0 && dims[k] > 0 && before[k] != dims[k]) varying_.emplace(i, k);
+      if (std::min(before[k], dims[k]) > 0 && before[k] != dims[k]) varying_.emplace(i, k);
     }
   }
 }

@@ -345,8 +345,7 @@ bool set_convert_option(ConvertOptions& options, std::string_view name, std::str
 
 void check_convert_options(const ConvertOptions& options) {
   const auto given = [&](std::string_view name) {
-    return std::any_of(options.given.begin(), options.given.end(),
-                       [&](const auto& option) { return option.first == name; });
+    return std::ranges::any_of(options.given, [&](const auto& o) { return o.first == name; });
   };
   if (given("precision_mode") && given("precision_mode_v2")) {
     bad_option("only one of precision_mode and precision_mode_v2 can be set");

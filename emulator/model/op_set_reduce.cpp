@@ -82,7 +82,11 @@ Kernel reduce_kernel(ops::Reduce op, std::vector<size_t> axes) {
 
 Kernel build_reduce(const OpView& v, std::span<const TensorType>) {
   auto axes = reduced_axes(v);
-  if (keeps_all(v, axes)) return {{}, 0, true};
+  if (keeps_all(v, axes)) {
+    return make_kernel([op = reduce_kind(v)](Inputs in, Outputs out, const ops::Exec& exec) {
+      ops::reduce_nothing(op, in[0], out[0], exec);
+    });
+  }
   return reduce_kernel(reduce_kind(v), std::move(axes));
 }
 

@@ -123,8 +123,8 @@ void Pass::finish(Op op) {
   made_.push_back(std::move(op));
 }
 
-// As the graph engine narrows constants: what is beyond the range is the largest value, not
-// infinity, so that a mask of -3.4e38 times 0 stays 0. The bits next below infinity are that value.
+// As the graph engine narrows constants: what is beyond the range is the largest value, whose bits
+// are next to those of infinity, so that a mask of -3.4e38 times 0 stays 0.
 void saturate(const ops::TensorView& x) {
   if (x.dtype != ACL_FLOAT16 && x.dtype != ACL_BF16) return;
   const uint16_t infinity = x.dtype == ACL_BF16 ? 0x7F80 : 0x7C00;

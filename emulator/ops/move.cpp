@@ -150,7 +150,7 @@ SliceAxis resolve_slice(int64_t dim, int64_t start, int64_t end, int64_t step) {
     if (stop > out.start) out.count = (stop - out.start - 1) / step + 1;
     return out;
   }
-  out.start = std::min(out.start, dim - 1);
+  out.start = std::min(std::max<int64_t>(out.start, 0), dim - 1);
   const int64_t last = std::max<int64_t>(stop, -1);
   const int64_t stride = step == INT64_MIN ? INT64_MAX : -step;
   if (out.start > last) out.count = (out.start - last - 1) / stride + 1;

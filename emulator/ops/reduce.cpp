@@ -166,6 +166,12 @@ void reduce(Reduce op, const TensorView& x, std::span<const size_t> axes, const 
              [&](auto zero) { reduce_as<decltype(zero)>(op, split, x, y, exec); });
 }
 
+void reduce_nothing(Reduce op, const TensorView& x, const TensorView& y, const Exec& exec) {
+  const int64_t count = x.shape.elements();
+  constexpr size_t kLast[] = {1};
+  reduce(op, {x.data, x.dtype, {count, 1}}, kLast, {y.data, y.dtype, {count}}, exec);
+}
+
 void arg_extreme(Extreme op, Pick pick, const TensorView& x, size_t axis, const TensorView& y,
                  const Exec& exec) {
   const size_t one[] = {axis};

@@ -29,6 +29,8 @@ enum class Reduce : uint8_t {
 bool reduce_takes(Reduce op, aclDataType dtype);
 void reduce(Reduce op, const TensorView& x, std::span<const size_t> axes, const TensorView& y,
             const Exec& exec);
+// Over no axis: nothing is joined, but what is made of each element stays.
+void reduce_nothing(Reduce op, const TensorView& x, const TensorView& y, const Exec& exec);
 
 enum class Extreme : uint8_t { kMax, kMin };
 enum class Pick : uint8_t { kFirst, kLast };

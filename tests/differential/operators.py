@@ -65,6 +65,8 @@ for _op in ["ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd"]:
     _unary(_op, axes=[1], keepdims=0)
     _unary(_op, axes=[-1, 0], keepdims=1)
 _unary("ReduceSum", 11, axes=[1, 3])
+for _op in ["ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceSum", "ReduceMax"]:
+    _unary(_op, 18, noop_with_empty_axes=1)
 for _op in ["ArgMax", "ArgMin"]:
     _unary(_op, axis=1)
     _unary(_op, axis=-2, keepdims=0)
@@ -292,6 +294,12 @@ def _shape_arithmetic(n: Network) -> str:
     batch = n.add("Slice", shape, n.ints(0), n.ints(1), n.ints(0), n.ints(1))
     rest = n.add("Cast", n.const(np.array([60], np.int32)), to=TensorProto.INT64)
     return n.add("Reshape", "x", n.add("Concat", batch, rest, axis=0))
+
+
+@_case("Slice-backward")
+def _slice_backward(n: Network) -> str:
+    """A start far before the first element is the first one."""
+    return n.add("Slice", n.image(2, 3, 4, 5), n.ints(-99), n.ints(-(2**62)), n.ints(2), n.ints(-2))
 
 
 @_case("Slice")
