@@ -446,6 +446,7 @@ def required_memory(source: Source) -> tuple[int, int]:
 
     Raises: ModelError for what is no usable model. Source: aclmdlQuerySize, aclmdlQuerySizeFromMem.
     """
+    init()
     work, weights = _lib.new("size_t *"), _lib.new("size_t *")
     content = _content(source)
     if content is not None:
