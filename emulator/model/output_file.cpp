@@ -35,10 +35,6 @@ std::string place_of(const std::string& target, bool& exists) {
 }  // namespace
 
 OutputFile::OutputFile(const std::string& target) : target_(place_of(target, replaces_)) {
-  sigset_t ending;
-  sigemptyset(&ending);
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) sigaddset(&ending, signal);
-  pthread_sigmask(SIG_BLOCK, &ending, &unblocked_);
   static std::atomic<uint32_t> serial{0};  // relaxed: only uniqueness matters
   constexpr int kTries = 100;
   for (int i = 0; i < kTries && fd_ < 0; ++i) {
@@ -47,15 +43,12 @@ OutputFile::OutputFile(const std::string& target) : target_(place_of(target, rep
     fd_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (fd_ < 0 && errno != EEXIST) break;
   }
-  if (fd_ >= 0) return;
-  pthread_sigmask(SIG_SETMASK, &unblocked_, nullptr);
-  fail("cannot be created");
+  if (fd_ < 0) fail("cannot be created");
 }
 
 OutputFile::~OutputFile() {
   close();
   if (!renamed_) ::unlink(temporary_.c_str());
-  pthread_sigmask(SIG_SETMASK, &unblocked_, nullptr);
 }
 
 void OutputFile::close() {

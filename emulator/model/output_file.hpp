@@ -2,10 +2,11 @@
 // Must never: leave a half-written file behind, replace what is no regular file.
 #pragma once
 
-#include <csignal>
 #include <cstdint>
 #include <span>
 #include <string>
+
+#include "base/signals_wait.hpp"
 
 namespace ascendrt::model {
 
@@ -29,12 +30,12 @@ class OutputFile {
   [[noreturn]] void fail(const char* what) const;
   void close();
 
-  std::string target_;  // behind links
+  base::SignalsWait waits_;  // to the very end
+  std::string target_;       // behind links
   std::string temporary_;
   int fd_ = -1;
   bool replaces_ = false;
   bool renamed_ = false;
-  sigset_t unblocked_{};  // signals of this thread before
 };
 
 }  // namespace ascendrt::model

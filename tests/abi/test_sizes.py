@@ -12,7 +12,7 @@ HEADER_LINES = 250
 FUNCTION_LINES = 40
 # The runtime (layers, memory, entries) and the model compiler (formats, importer, planner) each
 # have a budget of their own; kernels in ops/ have none.
-BUDGETS = {"runtime": 30_200, "model": 24_000}
+BUDGETS = {"runtime": 30_300, "model": 24_000}
 _FOLDERS = ("ascendrt", "csrc", "emulator", "tests", "benchmarks", "examples")
 _SUFFIXES = (".py", ".c", ".h", ".cpp", ".hpp")
 _NO_FUNCTION = re.compile(

@@ -215,6 +215,13 @@ TEST(output_file_is_not_interrupted) {
   CHECK_EQ(waits(), 0);
   CHECK_THROWS_CODE(model::OutputFile("/no/such/folder/file"), 100004);
   CHECK_EQ(waits(), 0);
+  const std::string name = "/tmp/ascendrt_output_" + std::to_string(getpid());
+  auto first = std::make_unique<model::OutputFile>(name);
+  auto second = std::make_unique<model::OutputFile>(name + "_2");
+  first.reset();  // in any order
+  CHECK_EQ(waits(), 2);
+  second.reset();
+  CHECK_EQ(waits(), 0);
 }
 
 TEST(onnx_reader_checks_tensors) {
